@@ -1,7 +1,8 @@
 """How much memory a cold start from cached vectors needs: `python -m bench.start_memory [TOOLS]`.
 
 The vectors are in the cache before; they are recombined, see `bench.vectors`. Each start is a
-process of its own: `toolscout search` with a catalog of 100,000 tools, whose peak is printed.
+process of its own: `toolscout search` with a catalog of 100,000 tools, whose peak is printed. The
+last one is on another machine: it reads the vectors from PostgreSQL.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from tests.store.postgres_server import Server
 
 from toolscout.catalog.tool import Tool
 from toolscout.embedders.cache import VectorCache, vector_key
@@ -42,19 +46,19 @@ finally:
 """
 
 
-def filled_cache(file: Path) -> Path:
-    """A cache folder with a vector of every tool, keyed as the bundled encoder's are."""
-    folder = FOLDER / f"home-{file.stem}" / "cache"
-    if not (done := folder / "done").is_file():
+def filled_home(file: Path) -> Path:
+    """A home with a cache that has a vector of every tool, keyed as the bundled encoder's are."""
+    home = FOLDER / f"home-{file.stem}"
+    if not (done := home / "done").is_file():
         embedder = Recombined(pool_file())
-        cache = VectorCache(folder / "vectors.db")
+        cache = VectorCache(home / "cache" / "vectors.db")
         for batch in _batches(read_tools(file).tools):
             texts = [embedding_input(tool) for tool in batch]
             keys = [vector_key(UniversalEncoder.id, ((text, 1.0),)) for text in texts]
             cache.put(zip(keys, embedder.encode(texts), strict=True))
         cache.close()
         done.touch()
-    return folder
+    return home
 
 
 def _batches(tools: Sequence[Tool]) -> Iterator[list[Tool]]:
@@ -63,10 +67,10 @@ def _batches(tools: Sequence[Tool]) -> Iterator[list[Tool]]:
         yield batch
 
 
-def start(file: Path, cache: Path, *options: str) -> dict[str, Any]:
+def start(file: Path, home: Path, *options: str, store: str = "sqlite") -> dict[str, Any]:
     """One start: its peak, its CPU time and what it found."""
     command = [sys.executable, "-c", _RUN, "search", QUERY, "--catalog", str(file), "--json"]
-    environment = {**os.environ, "TOOLSCOUT_HOME": str(cache.parent)}
+    environment = {**os.environ, "TOOLSCOUT_HOME": str(home), "TOOLSCOUT_STORE": store}
     run = subprocess.run(
         [*command, *options], capture_output=True, check=False, text=True, env=environment
     )
@@ -81,29 +85,39 @@ def start(file: Path, cache: Path, *options: str) -> dict[str, Any]:
 
 
 def prepare(count: int) -> tuple[Path, Path]:
-    """The catalog and the cache, made by another process."""
+    """The catalog, and a home with its vectors, made by another process."""
     # The peak of a process is counted among those of the programs that it starts.
     command = [sys.executable, "-m", "bench.start_memory", str(count), "--prepare"]
     made = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
-    file, cache = made.stdout.splitlines()[-2:]
-    return Path(file), Path(cache)
+    file, home = made.stdout.splitlines()[-2:]
+    return Path(file), Path(home)
+
+
+def measure(file: Path, home: Path) -> dict[str, dict[str, Any]]:
+    start(file, home)  # the words of the glossary are encoded once
+    found = {
+        "no vectors": start(file, home, "--embedder", "none"),
+        "cached vectors": start(file, home),
+    }
+    server = Server().start()
+    try:
+        url = server.new_database()
+        found["cached vectors, to PostgreSQL"] = start(file, home, store=url)
+        with TemporaryDirectory() as other:
+            found["vectors from PostgreSQL"] = start(file, Path(other), store=url)
+    finally:
+        server.stop()
+    return found
 
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else TOOLS
     if "--prepare" in sys.argv:
         file = tools_file(count)
-        print(file, filled_cache(file), sep="\n")
+        print(file, filled_home(file), sep="\n")
         return
-    file, cache = prepare(count)
-    start(file, cache)  # the words of the glossary are encoded once
-    found = {
-        "tools": count,
-        "aim_mb": AIM_MB,
-        "cached vectors": start(file, cache),
-        "no vectors": start(file, cache, "--embedder", "none"),
-    }
-    print(json.dumps(found, indent=2, ensure_ascii=False))
+    found = measure(*prepare(count))
+    print(json.dumps({"tools": count, "aim_mb": AIM_MB, **found}, indent=2, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from ..catalog.filters import CUSTOM, Filter, describe_unknown_owner
 from ..catalog.problem import Problem
 from ..catalog.tool import Tool, normalise_name
 from ..config import Config
-from ..embedders.cache import VectorCache
+from ..embedders.shared_cache import open_vectors
 from ..errors import ConfigError, MissingExtraError
 from ..examples import CATALOG
 from ..folders import user_servers_file
@@ -33,7 +33,6 @@ from .progress import progress
 if TYPE_CHECKING:
     from ..gateway.upstream.held_tools import HeldTools
 
-VECTORS = "vectors.db"
 _MAX_WARNINGS = 10
 
 PATH = click.Path(exists=True, path_type=Path)
@@ -208,7 +207,7 @@ def open_engine(
         loaded = embedders.load_embedders(embedder)
         cache = None
         if loaded and not no_cache:
-            cache = VectorCache(Config.read().cache_folder / VECTORS)
+            cache = open_vectors(Config.read())
         engine = Engine(catalog, embedders=loaded, cache=cache, min_confidence=cut)
         report("Loading semantic search", 0, 0)
         with _closing_on_error(engine):

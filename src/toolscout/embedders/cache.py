@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from pathlib import Path
 from threading import Lock
+from typing import Protocol
 
 import numpy as np
 
@@ -39,6 +40,22 @@ def vector_key(model: str, texts: Iterable[tuple[str, float]]) -> bytes:
     return hashlib.blake2b(f"{model}\0{parts}".encode(errors="replace"), digest_size=16).digest()
 
 
+class VectorStore(Protocol):
+    """Where vectors are kept between starts; failures are not raised."""
+
+    def get(self, keys: Sequence[bytes], /) -> dict[bytes, Floats]:
+        """The known vectors by key."""
+        ...
+
+    def put(self, vectors: Iterable[tuple[bytes, Floats]], /) -> None:
+        """Store vectors."""
+        ...
+
+    def close(self) -> None:
+        """Release everything."""
+        ...
+
+
 class VectorCache:
     """A SQLite file of vectors that any number of processes can share, or delete at any time.
 
@@ -65,12 +82,12 @@ class VectorCache:
                 batch = ordered[start : start + _KEYS_PER_QUERY]
                 marks = ",".join("?" * len(batch))  # only question marks, never values
                 select = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608
-                found |= _decode_rows(connection.execute(select, batch).fetchall())
+                found |= decode_vectors(connection.execute(select, batch).fetchall())
         return found
 
     def put(self, vectors: Iterable[tuple[bytes, Floats]]) -> None:
         """Store vectors; a failure is recorded in `problem` and not raised."""
-        rows = [(k, v.astype(np.float16).tobytes()) for k, v in vectors]
+        rows = [(k, encode_vector(v)) for k, v in vectors]
         with self._lock, self._use_connection() as connection:
             if connection is not None:
                 with connection:
@@ -123,7 +140,12 @@ class VectorCache:
             self._connection = None
 
 
-def _decode_rows(rows: Sequence[tuple[bytes, object]]) -> dict[bytes, Floats]:
+def encode_vector(vector: Floats) -> bytes:
+    """A vector in half precision."""
+    return vector.astype(np.float16).tobytes()
+
+
+def decode_vectors(rows: Sequence[tuple[bytes, object]]) -> dict[bytes, Floats]:
     """The vectors of some rows; rows that are not vectors are left out."""
     valid = [(k, v) for k, v in rows if isinstance(v, bytes) and v and not len(v) % 2]
     # Converted all at once and then sliced: faster than one conversion per vector.
@@ -153,7 +175,7 @@ class VectorBatch:
 def embed_tools(
     tools: Sequence[Tool],
     embedder: Embedder,
-    cache: VectorCache | None,
+    cache: VectorStore | None,
     *,
     text_recipe: TextRecipe = embedding_texts,
 ) -> Iterator[VectorBatch]:
@@ -174,7 +196,7 @@ def embed_tools(
 
 
 def embed_words(
-    words: Sequence[str], embedder: Embedder, cache: VectorCache | None
+    words: Sequence[str], embedder: Embedder, cache: VectorStore | None
 ) -> Iterator[tuple[Sequence[str], Floats]]:
     """Words and their vectors in batches, cached ones first; new ones are added to the cache."""
     keys = {word: vector_key(embedder.id, ((word, 1.0),)) for word in words}

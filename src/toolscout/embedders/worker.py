@@ -14,7 +14,7 @@ import numpy as np
 from ..catalog.tool import Tool
 from ..errors import EmbedderError
 from .arrays import Floats
-from .cache import VectorCache, embed_tools, embed_words
+from .cache import VectorStore, embed_tools, embed_words
 from .embedder import Embedder
 from .tool_texts import TextRecipe, embedding_texts
 
@@ -94,7 +94,7 @@ class EmbeddingWorker:
         self,
         sink: VectorSink,
         embedders: Sequence[Embedder],
-        cache: VectorCache | None,
+        cache: VectorStore | None,
         *,
         text_recipe: TextRecipe = embedding_texts,
         retry_seconds: float = RETRY_SECONDS,

@@ -12,7 +12,7 @@ import numpy as np
 from ..catalog.catalog import Catalog
 from ..catalog.tool import Tool
 from ..embedders.arrays import Floats, Mask
-from ..embedders.cache import VectorCache
+from ..embedders.cache import VectorStore
 from ..embedders.embedder import Embedder, PieceEmbedder, has_vocabulary, knows_language
 from ..embedders.tool_texts import TextRecipe, embedding_texts
 from ..embedders.worker import (
@@ -106,7 +106,7 @@ class Engine:
         catalog: Catalog | None = None,
         *,
         embedders: Sequence[Embedder] = (),
-        cache: VectorCache | None = None,
+        cache: VectorStore | None = None,
         rankers: Sequence[Ranker] | None = None,
         fusion: Fusion = fuse,
         text_recipe: TextRecipe = embedding_texts,

@@ -56,9 +56,13 @@ class SqlConnection(Protocol):
         ...
 
     def execute(
-        self, query: str, params: Sequence[Any] | Mapping[str, Any] | None = None
+        self,
+        query: str,
+        params: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        binary: bool = False,
     ) -> SqlResult:
-        """Run a statement."""
+        """Run a statement; `binary` is how its rows are sent."""
         ...
 
     def cursor(self) -> SqlResult:

@@ -104,6 +104,14 @@ MIGRATIONS: Migrations = (
             PRIMARY KEY (file, number)
         )""",
     ),
+    (
+        """CREATE TABLE toolscout_vectors (
+            key bytea PRIMARY KEY,
+            vector bytea NOT NULL
+        )""",
+        # Numbers of half precision do not get smaller, so nothing tries to compress them.
+        "ALTER TABLE toolscout_vectors ALTER COLUMN vector SET STORAGE EXTERNAL",
+    ),
 )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from threading import Event, Thread
 
 from ..config import Config
-from ..embedders.cache import VectorCache
 from ..embedders.embedder import Embedder
+from ..embedders.shared_cache import open_vectors
 from ..embedders.worker import FillReport
 from ..events import Sink, VectorsLoadingEvent, VectorsReadyEvent, guard_sink, stamp_sink
 from ..search.engine import Engine, IndexStatus
@@ -19,7 +19,7 @@ _PROGRESS_SECONDS = 5.0
 
 def configure_engine(config: Config, embedders: Sequence[Embedder], *, sink: Sink) -> Engine:
     """An engine with a cache of vectors, and with timed rankers if the settings say so."""
-    cache = VectorCache(config.cache_folder / "vectors.db") if embedders else None
+    cache = open_vectors(config) if embedders else None
     rankers = time_rankers(default_rankers(embedders), sink) if config.ranker_times else None
     emit = guard_sink(stamp_sink(sink))  # it is called in the thread that computes vectors
 

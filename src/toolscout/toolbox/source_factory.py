@@ -181,7 +181,7 @@ def _mcp_sources(path: Path, context: SourceContext) -> list[Source]:
     from ..sources.mcp.oauth_tokens import OAuthTokenStore
     from ..sources.mcp.server_config import read_server_config
 
-    listings = ListingCache(context.config.cache_folder / "listings")
+    listings = ListingCache.of(context.config)
     grants = OAuthTokenStore.of(context.config)
     return [
         MCPSource(s, listings=listings, grants=grants, on_change=context.changed, sink=context.sink)

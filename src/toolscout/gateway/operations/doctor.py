@@ -116,7 +116,7 @@ async def check_servers(setup: Setup, *, progress: CheckProgress = _ignore_progr
     """Check all servers and APIs in parallel; nothing is approved."""
     config = setup.config
     check_feature_paths(setup.toolbox_config, setup.profile)
-    listings = ListingCache(config.cache_folder / "listings")
+    listings = ListingCache.of(config)
     pins = open_pins(config)
     grants = OAuthTokenStore.of(config)
     logs = setup.server_logs
@@ -145,6 +145,7 @@ async def check_servers(setup: Setup, *, progress: CheckProgress = _ignore_progr
     finally:
         await asyncio.gather(*(s.close() for s in sources))
         grants.close()
+        listings.close()
     api_checks = await api_task
     tools = [tool for _, offered in (*compared, *api_checks) for tool in offered]
     return _build_report([check for check, _ in (*compared, *api_checks)], tools, setup)

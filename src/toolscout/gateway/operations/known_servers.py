@@ -78,8 +78,8 @@ class TokenCosts:
 
 def read_known_servers(setup: Setup) -> tuple[KnownServer, ...]:
     """Every server and API of a configuration."""
-    reader = _Reader(setup)
-    servers = [reader.read(server) for server in setup.document.servers]
+    with closing(_Reader(setup)) as reader:
+        servers = [reader.read(server) for server in setup.document.servers]
     apis = [
         KnownServer(
             name=api.name,
@@ -131,9 +131,14 @@ class _LastStatus(NamedTuple):
 class _Reader:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._listings = ListingCache(setup.config.cache_folder / "listings")
+        self._listings = ListingCache.of(setup.config)
         self._outcomes = CheckOutcomes.of(setup.config)
         self._pins = open_pins(setup.config)
+
+    def close(self) -> None:
+        """Release the store."""
+        self._listings.close()
+        self._pins.close()
 
     def read(self, server: Server) -> KnownServer:
         listing = self._listings.load(server.name, server.listing_key(forwards_requests=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 
 from ...scanning.tool_names import KnownTools
@@ -22,8 +23,8 @@ def offered_ledger(setup: Setup, server: Server) -> PinLedger | None:
 
     None if it was never listed. The first gateway that meets it still trusts its other tools.
     """
-    listings = ListingCache(setup.config.cache_folder / "listings")
-    listing = listings.load(server.name, server.listing_key(forwards_requests=True))
+    with closing(ListingCache.of(setup.config)) as listings:
+        listing = listings.load(server.name, server.listing_key(forwards_requests=True))
     if listing is None:
         return None
     known = open_pins(setup.config).ledger_for(ServerIdentity.of(server))

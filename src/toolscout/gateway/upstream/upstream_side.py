@@ -52,9 +52,10 @@ class UpstreamSide:
         self.logins = PrincipalLogins(grants, find_server=self._find_server, replica=replica)
         self._find_base_url = find_base_url
         self._pins = open_pins(config, feed=feed)
+        self._listings = ListingCache.of(config)
         warn_of_local_pins(config, self._pins)
         self.upstreams = Upstreams(
-            listings=ListingCache(config.cache_folder / "listings"),
+            listings=self._listings,
             grants=grants,
             logs=setup.server_logs,
             pins=self._pins,
@@ -95,6 +96,7 @@ class UpstreamSide:
         self.held_ranker.close()
         self._pins.close()
         self._grants.close()
+        self._listings.close()
 
     def apply_rules(self, setup: Setup) -> None:
         """Use the waiting time and the trust of an edited configuration."""
