@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -128,6 +130,55 @@ async def test_an_answer_to_a_call_of_a_gone_replica_is_refused_in_words(fleet: 
         assert "wait" in text(late)
 
 
+# A gateway is gone after 20 s without a heartbeat, which others notice with their second one.
+GONE_SECONDS = 40
+
+
+async def test_a_frozen_replica_holds_up_no_request_for_longer_than_it_counts_as_running(
+    fleet: Fleet,
+) -> None:
+    with fleet.replicas("a", "b") as (first, second):
+        async with second.client() as client:
+            while (await call(client, "older__add", a=1, b=1)).is_error:  # it still starts
+                pass
+        async with httpx2.AsyncClient(trust_env=False, timeout=GONE_SECONDS) as http:
+            opened = await http.post(second.url, json=INITIALIZE, headers=HEADERS)
+            headers = {**HEADERS, "mcp-session-id": opened.headers["mcp-session-id"]}
+            ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            assert (await http.post(first.url, json=ready, headers=headers)).is_success
+            listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+
+            def post(message: dict[str, Any]) -> Any:
+                return http.post(first.url, json=message, headers=headers)
+
+            calling = {"json": calls("older__greet", key=3), "headers": headers}
+            async with http.stream("POST", first.url, **calling) as stream:
+                lines = stream.aiter_lines()
+                # The call runs: its question is there.
+                while "elicitation/create" not in await anext(lines):
+                    pass
+                second.process.send_signal(signal.SIGSTOP)
+                listed, called, rest = await asyncio.gather(
+                    post(listing), post(calls("older__add", key=4, a=1, b=2)), read_all(lines)
+                )
+            assert listed.status_code == 404
+            assert called.json()["id"] == 4
+            assert "may have run" in called.json()["error"]["message"]
+            assert '"id": 3' in rest
+            assert "may have run" in rest
+            again = await post(listing)
+            assert again.status_code == 404
+
+
+def calls(tool: str, *, key: int, **arguments: Any) -> dict[str, Any]:
+    params = {"name": "call_tool", "arguments": {"name": tool, "arguments": arguments}}
+    return {"jsonrpc": "2.0", "id": key, "method": "tools/call", "params": params}
+
+
+async def read_all(lines: AsyncIterator[str]) -> str:
+    return "\n".join([line async for line in lines])
+
+
 async def test_only_gateways_may_use_the_internal_address(fleet: Fleet, tmp_path: Path) -> None:
     with fleet.replicas("a") as (first,):
         async with first.client():  # it answers only once it is registered
@@ -213,7 +264,7 @@ INITIALIZE = {
     "method": "initialize",
     "params": {
         "protocolVersion": "2025-11-25",
-        "capabilities": {},
+        "capabilities": {"elicitation": {}},
         "clientInfo": {"name": "test", "version": "1"},
     },
 }

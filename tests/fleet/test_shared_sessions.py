@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from mcp_types import ToolListChangedNotification
-from tests.fleet.replicas import Fleet, text
+from tests.fleet.replicas import Fleet, Replica, text
+from tests.store.postgres_server import shared_server
 
 UPSTREAMS = Path(__file__).parents[1] / "upstreams"
 SESSION = {"toolscout/session": "one conversation"}
@@ -86,3 +87,34 @@ async def test_a_handshake_client_hears_of_a_change_of_its_session_at_another_re
                 assert isinstance(message, ToolListChangedNotification)
                 listed = (await listening.list_tools(meta=SESSION, cache_mode="bypass")).tools
                 assert f"many__tool{number}" in [tool.name for tool in listed]
+
+
+async def loaded(replica: Replica) -> set[str]:
+    """The tools that a new client of the session sees."""
+    async with replica.client("2026-07-28") as client:
+        return {tool.name for tool in (await client.list_tools(meta=SESSION)).tools}
+
+
+async def test_what_was_loaded_while_the_store_was_frozen_is_written_when_it_is_back(
+    fleet: Fleet,
+) -> None:
+    def select(number: int) -> dict[str, Any]:
+        return {"query": f"select:many__tool{number}"}
+
+    with fleet.replicas("a", "b") as (first, second):
+        async with first.client("2026-07-28") as client, asyncio.timeout(120):
+            await client.list_tools(meta=SESSION)
+            shared_server().freeze()
+            try:
+                found = await client.call_tool("tool_search", select(9), meta=SESSION)
+            finally:
+                shared_server().thaw()
+            assert "many__tool9" in text(found)
+            # Nothing else happens in this session at the first replica.
+            while "many__tool9" not in await loaded(second):
+                pass
+            async with second.client("2026-07-28") as other:
+                await other.call_tool("tool_search", select(3), meta=SESSION)
+            assert {"many__tool3", "many__tool9"} <= await loaded(first)
+        first.process.kill()
+        assert {"many__tool3", "many__tool9"} <= await loaded(second)

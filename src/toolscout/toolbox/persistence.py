@@ -12,6 +12,7 @@ from ..disclosure.session_state import SessionState
 from ..errors import StoreError
 from ..store.contract import Store
 from .pending_approvals import APPROVALS
+from .unsaved_sessions import UnsavedSessions
 
 T = TypeVar("T")
 Move = Callable[[SessionState], tuple[SessionState, T]]
@@ -53,8 +54,8 @@ class StoredSession:
 
     A move is applied to the newest known state and written with its version. If another writer
     was first, the state is read again and the move is applied to that, so nothing is lost. If
-    the store fails, the move stays in memory and is written with the next one; until then this
-    object is in `unsaved_sessions`, so that it is not garbage-collected.
+    the store fails, the move stays in memory and is written with the next one, or when the store
+    works again; until then this object is in `unsaved_sessions`.
 
     Writers take turns. Reading and `apply_locally` never wait for them: the state is a frozen
     value, and no lock is held while a move runs or the store works, only for the final swap.
@@ -66,13 +67,14 @@ class StoredSession:
         store: Store,
         *,
         on_failure: Callable[[StoreError], None],
-        unsaved_sessions: set[StoredSession],
+        unsaved_sessions: UnsavedSessions,
     ) -> None:
         self._store = store
         self._on_failure = on_failure
         self._unsaved_sessions = unsaved_sessions
         self._write_lock = Lock()
         self._swap_lock = Lock()
+        self._has_failed = False
         self._state = _LocalState(_read_state(store, id) or SessionState(id))
 
     @property
@@ -84,6 +86,11 @@ class StoredSession:
     def has_unsaved(self) -> bool:
         """Whether there are changes that the store does not have yet."""
         return bool(self._state.unsaved)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether there are changes that could not be written."""
+        return self._has_failed and self.has_unsaved
 
     def refresh(self) -> None:
         """Take over what other processes wrote; an expired or evicted session starts new."""
@@ -125,7 +132,9 @@ class StoredSession:
                 # Raising would lose the result of a tool that has run, and the model would call
                 # it again (docs/decisions/sessions.md).
                 value, failure = self.apply_locally(move), error
+                self._has_failed = True
         # Outside the lock: the callback may use this session.
+        self._unsaved_sessions.retry_later()
         self._on_failure(failure)
         return value
 
@@ -144,6 +153,15 @@ class StoredSession:
     def save(self) -> None:
         """Write pending changes."""
         self.apply(lambda session: (session, None))
+
+    def try_save(self) -> bool:
+        """Write pending changes; False if the store fails, which was reported before."""
+        with self._write_lock:
+            try:
+                self._write_move(lambda session: (session, None))
+            except StoreError:
+                return False
+        return True
 
     def forget(self) -> None:
         """Delete the conversation from the store, and reset the state here."""
@@ -193,6 +211,7 @@ class StoredSession:
             if self._state is not before:
                 return False
             self._state = after
+            self._has_failed = self._has_failed and bool(after.unsaved)
             pending = self._unsaved_sessions
             (pending.add if after.unsaved else pending.discard)(self)
             return True

@@ -67,6 +67,7 @@ from .session import Session
 from .source_factory import SourceContext, SourceLike, build_sources
 from .suspension import SuspendedCalls
 from .sync import SyncSession
+from .unsaved_sessions import UnsavedSessions
 from .visible_catalog import VisibleCatalogs
 
 
@@ -153,7 +154,7 @@ class Toolbox:
         # Weak, so that an unused conversation is not held in memory. One with unsaved
         # changes is held by the second set until a write succeeds.
         self._stored_sessions: WeakValueDictionary[str, StoredSession] = WeakValueDictionary()
-        self._unsaved_sessions: set[StoredSession] = set()
+        self._unsaved_sessions = UnsavedSessions()
 
     async def __aenter__(self) -> Self:
         self._live.check_open()
@@ -181,7 +182,8 @@ class Toolbox:
     async def close(self) -> None:
         """End calls that wait for an answer, save changes, and close the sources and the store."""
         await self._waiting.close()
-        for stored in list(self._unsaved_sessions):
+        self._unsaved_sessions.close()
+        for stored in self._unsaved_sessions:
             await asyncio.to_thread(stored.save)
         await self._live.close()
         await asyncio.to_thread(self._visible.close)

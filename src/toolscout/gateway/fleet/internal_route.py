@@ -6,10 +6,10 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -19,6 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import StoreError
 from .key_ring import SharedCodec
+
+T = TypeVar("T")
 
 PURPOSE = "toolscout internal route"
 """The purpose of the keys that sign requests between gateways."""
@@ -38,7 +40,11 @@ _HOP_HEADERS = frozenset(
 
 
 class OwnerGoneError(Exception):
-    """The gateway does not run any more; the request was not sent."""
+    """The gateway does not run any more; nothing was answered."""
+
+    def __init__(self, *, was_sent: bool = False) -> None:
+        super().__init__()
+        self.was_sent = was_sent
 
 
 class OwnerSilentError(Exception):
@@ -80,24 +86,43 @@ class PassOnClient:
         self._http = httpx2.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
 
     async def send(
-        self, owner: str, address: str, scope: Scope, *, body: bytes, receive: Receive, send: Send
+        self,
+        owner: str,
+        address: str,
+        scope: Scope,
+        *,
+        body: bytes,
+        receive: Receive,
+        send: Send,
+        gone: Coroutine[Any, Any, None],
+        last_words: str = "",
     ) -> None:
-        """Pass a request on; raises before anything was answered if the owner cannot be reached."""
-        response = await self._request(owner, address, scope, body)
+        """Pass a request on; raises before anything was answered if the owner cannot be reached.
+
+        `gone` ends when the owner does not run any more, in whatever way: one that is frozen keeps
+        its connections. A reply that has begun as a stream then ends with an error of these words.
+        """
+        vanishing = asyncio.create_task(gone)
+        leaving = asyncio.create_task(_wait_for_disconnect(receive))
         try:
-            copying = asyncio.create_task(_copy(response, send))
-            leaving = asyncio.create_task(_wait_for_disconnect(receive))
+            requesting = asyncio.create_task(self._request(owner, address, scope, body))
+            response = await _first_of(requesting, vanishing, leaving)
+            if response is None and leaving.done():
+                return
+            if response is None:
+                raise OwnerGoneError(was_sent=True)
             try:
-                await asyncio.wait((copying, leaving), return_when=asyncio.FIRST_COMPLETED)
-                if copying.done():
-                    await copying
+                copying = asyncio.create_task(_copy(response, send))
+                await _first_of(copying, vanishing, leaving)
+                if copying.cancelled() and not leaving.done():
+                    await _end_reply(response, send, error_event(body, last_words))
             finally:
-                copying.cancel()
-                leaving.cancel()
-                await asyncio.gather(copying, leaving, return_exceptions=True)
+                # The owner then sees that the client has gone.
+                await response.aclose()
         finally:
-            # The owner then sees that the client has gone.
-            await response.aclose()
+            vanishing.cancel()
+            leaving.cancel()
+            await asyncio.gather(vanishing, leaving, return_exceptions=True)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -229,13 +254,31 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 def error_response(request_body: bytes, text: str) -> PlainTextResponse:
     """An answer of the protocol to a request that could not be passed on."""
-    key: Any = None
+    error = _error_message(_read_field(request_body, "id"), text)
+    return PlainTextResponse(error, HTTPStatus.SERVICE_UNAVAILABLE, media_type="application/json")
+
+
+def error_event(request_body: bytes, text: str) -> bytes:
+    """The same as the last event of a stream; empty if the request expects no answer."""
+    key = _read_field(request_body, "id")
+    if key is None:
+        return b""
+    return f"event: message\ndata: {_error_message(key, text)}\n\n".encode()
+
+
+def is_call(request_body: bytes) -> bool:
+    """Whether a request calls a tool, which may have effects."""
+    return _read_field(request_body, "method") == "tools/call"
+
+
+def _error_message(key: object, text: str) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": key, "error": {"code": -32603, "message": text}})
+
+
+def _read_field(request_body: bytes, name: str) -> Any:
     with suppress(ValueError, RecursionError, LookupError, TypeError):
-        key = json.loads(request_body)["id"]
-    error = {"jsonrpc": "2.0", "id": key, "error": {"code": -32603, "message": text}}
-    return PlainTextResponse(
-        json.dumps(error), HTTPStatus.SERVICE_UNAVAILABLE, media_type="application/json"
-    )
+        return json.loads(request_body)[name]
+    return None
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -252,6 +295,23 @@ async def _copy(response: httpx2.Response, send: Send) -> None:
     async for part in response.aiter_raw():
         await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _first_of(work: asyncio.Task[T], *others: asyncio.Task[None]) -> T | None:
+    """The result of the work; None if another task ends first, and the work is cancelled."""
+    try:
+        await asyncio.wait((work, *others), return_when=asyncio.FIRST_COMPLETED)
+        return await work if work.done() else None
+    finally:
+        if not work.done():
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+
+async def _end_reply(response: httpx2.Response, send: Send, event: bytes) -> None:
+    is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+    last = event if is_stream else b""
+    await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

@@ -91,7 +91,10 @@ class PageRouter:
             address = await asyncio.to_thread(self._registry.find_address, owner)
             if address is None:
                 return False
-            await self._client.send(owner, address, scope, body=body, receive=receive, send=send)
+            gone = self._registry.wait_until_gone(owner)
+            await self._client.send(
+                owner, address, scope, body=body, receive=receive, send=send, gone=gone
+            )
         except StoreError:
             return False
         except OwnerGoneError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from threading import Lock
 
@@ -21,6 +22,8 @@ GONE_SECONDS = 20.0
 """A gateway whose last heartbeat is older than this is not running."""
 
 _MAX_REPLICAS = 10_000
+# How often a request that was passed on looks whether its gateway still runs.
+_WATCH_SECONDS = 1.0
 
 
 class _Entry(BaseModel):
@@ -44,6 +47,8 @@ class ReplicaRegistry:
         self._entry = _Entry(address=address).model_dump_json()
         self._lock = Lock()
         self._addresses: dict[str, str] = {}
+        self._listed: frozenset[str] = frozenset()
+        self._running: frozenset[str] = frozenset()
         self.replica = replica
 
     def beat(self) -> None:
@@ -59,6 +64,9 @@ class ReplicaRegistry:
         }
         with self._lock:
             self._addresses = found
+            # One that is absent for the first time may be late only because the store was away.
+            self._running = self._listed.union(found)
+            self._listed = frozenset(found)
 
     def find_address(self, replica: str) -> str | None:
         """Where a gateway is reached; None if it is gone."""
@@ -71,7 +79,14 @@ class ReplicaRegistry:
         if address:
             with self._lock:
                 self._addresses[replica] = address
+                self._running |= {replica}
+                self._listed |= {replica}
         return address
+
+    async def wait_until_gone(self, replica: str) -> None:
+        """Wait until a gateway has written no heartbeat for so long that it is gone."""
+        while replica in self._running:  # noqa: ASYNC110 - heartbeats are read in a thread
+            await asyncio.sleep(_WATCH_SECONDS)
 
     def forget(self, replica: str) -> None:
         """Look for a gateway in the store again, since it was not where it should be."""

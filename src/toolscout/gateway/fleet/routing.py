@@ -19,6 +19,7 @@ from .internal_route import (
     OwnerSilentError,
     PassOnClient,
     error_response,
+    is_call,
     read_body,
     replay_body,
 )
@@ -34,6 +35,7 @@ _STORE_SILENT = (
     " Try again."
 )
 _OWNER_SILENT = "The gateway that has this session does not answer. Try again."
+_OWNER_GONE = "The gateway that has this session has stopped. Open a new session."
 _MAY_HAVE_RUN = (
     "The gateway that has this session stopped before it answered. The call may have run: check"
     " before you repeat it."
@@ -99,10 +101,21 @@ class ReplicaRouter:
             address = await asyncio.to_thread(self._registry.find_address, owner)
             if address is None:
                 return False
-            await self._client.send(owner, address, scope, body=body, receive=receive, send=send)
-        except OwnerGoneError:
+            await self._client.send(
+                owner,
+                address,
+                scope,
+                body=body,
+                receive=receive,
+                send=send,
+                gone=self._registry.wait_until_gone(owner),
+                last_words=_MAY_HAVE_RUN if is_call(body) else _OWNER_GONE,
+            )
+        except OwnerGoneError as error:
             self._registry.forget(owner)
-            return False
+            if not (error.was_sent and is_call(body)):
+                return False
+            await error_response(body, _MAY_HAVE_RUN)(scope, receive, send)
         except StoreError as error:
             log.warning("A request cannot be passed on: %s", error.message)
             await error_response(body, _STORE_SILENT)(scope, receive, send)
