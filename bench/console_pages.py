@@ -25,23 +25,33 @@ from toolscout.config import Config
 from toolscout.store.log_contract import LogRow
 from toolscout.store.sqlite_log import SqliteLog
 
+# Plain JSON-RPC: building thousands of tools with a library takes longer than the gateway waits.
 SERVER = """
-import asyncio, random
-from fastmcp import FastMCP
-from fastmcp.tools import Tool
-server = FastMCP("big")
+import json, random, sys
 words = "order invoice customer mail file image report ticket user stock price city".split()
 verbs = "find list create update delete send export count copy archive".split()
 random.seed(1)
 def build(number):
     verb, one, two = random.choice(verbs), random.choice(words), random.choice(words)
-    async def run(id: str, limit: int = 10) -> str:
-        return "done"
-    run.__name__ = f"{verb}_{one}_{two}_{number}"
-    return Tool.from_function(run, description=f"{verb} the {one} of a {two}, kind {number}.")
-for number in range(COUNT):
-    server.add_tool(build(number))
-asyncio.run(server.run_stdio_async(show_banner=False))
+    return {"name": f"{verb}_{one}_{two}_{number}",
+            "description": f"{verb.title()} the {one} of a {two}, kind {number}.",
+            "inputSchema": {"type": "object", "required": ["id"], "properties": {
+                "id": {"type": "string", "description": f"Which {one}"},
+                "limit": {"type": "integer", "default": 10}}}}
+tools = [build(number) for number in range(COUNT)]
+info = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+        "serverInfo": {"name": "big", "version": "1"}}
+results = {"initialize": info, "tools/list": {"tools": tools}, "ping": {}}
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    answer = {"jsonrpc": "2.0", "id": message["id"]}
+    if message.get("method") in results:
+        answer["result"] = results[message["method"]]
+    else:
+        answer["error"] = {"code": -32601, "message": "no such method"}
+    print(json.dumps(answer), flush=True)
 """
 HTML = {"accept": "text/html"}
 PATHS = {
@@ -108,7 +118,7 @@ async def measure(base: str, repeat: int) -> list[tuple[str, float, float]]:
 
 
 async def wait_until_ready(base: str, tools: int) -> None:
-    async with httpx2.AsyncClient(base_url=base, timeout=60) as http, asyncio.timeout(600):
+    async with httpx2.AsyncClient(base_url=base, timeout=60) as http, asyncio.timeout(180):
         while (await http.get("/health")).json().get("tools", 0) < tools:  # noqa: ASYNC110
             await asyncio.sleep(0.5)
 
@@ -147,7 +157,7 @@ def main() -> None:
                 for page, median, worst in asyncio.run(measure(url[0], options.repeat)):
                     print(f"{page:<45} median {median:7.1f} ms   worst {worst:7.1f} ms")
             finally:
-                gateway.terminate()
+                gateway.kill()
 
 
 if __name__ == "__main__":

@@ -17,13 +17,15 @@ from typing import Any
 import httpx2
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page
+from playwright.async_api import Browser, BrowserContext, Page, expect
 from tests.attack.lab import Lab, Target
 from tests.console.browser import open_browser, packages
 
 HERE = Path(__file__).parent
 SHOP = {"command": sys.executable, "args": [str(HERE / "shop.py")]}
 SERIOUS = ("serious", "critical")
+# A busy machine does not fail a test.
+expect.set_options(timeout=20_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -146,7 +148,7 @@ async def open_window(browser: Browser, gateway: Target) -> AsyncIterator[OpenWi
             options = {"locale": "en-GB", **options}
             context: BrowserContext = await browser.new_context(**options)
             stack.push_async_callback(context.close)
-            context.set_default_timeout(15_000)
+            context.set_default_timeout(20_000)
             windows.append(Window(await context.new_page(), target.base))
             return windows[-1]
 

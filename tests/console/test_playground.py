@@ -197,7 +197,7 @@ def test_a_form_gives_arguments_of_the_types_in_the_schema(
     assert read_arguments(SCHEMA, {f"argument.{k}": v for k, v in form.items()}) == arguments
 
 
-def test_a_schema_that_is_no_plain_object_takes_json() -> None:
+def test_a_schema_with_alternatives_takes_json() -> None:
     schema = {"oneOf": [{"type": "object"}]}
     assert read_arguments(schema, {"arguments": '{"a": [1]}'}) == {"a": [1]}
     with pytest.raises(InvalidArgumentsError, match="not a JSON object"):
@@ -249,8 +249,6 @@ def test_the_commands_rank_and_call_as_the_page_does(gateway: Target) -> None:
     assert row["tools"] == 6
     assert row["rank"] > 1
     assert {arm["arm"] for arm in row["arms"]} >= {"words"}
-    called = run(gateway, "call", "shop__find_order", '{"number": 8}')
-    assert json.loads(called.stdout)["text"] == "Order 8 (short): on its way."
     refused = run(gateway, "call", "shop__delete_customer", '{"customer": "Acme"}')
     assert refused.returncode != 0
     assert "--yes" in refused.stderr

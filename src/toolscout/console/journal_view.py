@@ -8,6 +8,7 @@ from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 from ..journal.reading import current_outcome, row_values
+from ..journal.rows import OPEN_KINDS
 from ..store.log_contract import LogRow
 from .activity import ActivityTurn, Conversation, group_rows, visible_data
 from .html import Child, Html, join, tag
@@ -68,10 +69,16 @@ def _render_row(row: LogRow, *, shows_texts: bool) -> Html:
         tag("span", {"class": "when"}, moment(row.time)),
         tag("span", {"class": "badge"}, row.kind),
         tag("a", {"href": record_path(row)}, _name_row(row)),
-        tag("span", {"class": outcome_class(outcome)}, outcome),
+        tag("span", {"class": outcome_class(outcome)}, _describe_outcome(row, outcome)),
         tag("span", {"class": "number muted"}, took),
         _summarise(row, visible_data(row, shows_texts=shows_texts)),
     )
+
+
+def _describe_outcome(row: LogRow, outcome: str) -> str:
+    # The outcome of a failed call is the code of its error, such as `call` or `timeout`.
+    is_failed = row.kind in OPEN_KINDS and outcome not in ("ok", "running", "unknown")
+    return f"failed: {outcome}" if is_failed else outcome
 
 
 def record_path(row: LogRow) -> str:
