@@ -17,7 +17,7 @@ from ..errors import ToolscoutError
 from ..examples import QUESTIONS
 from ..search.hit import Results
 from .catalog_options import nearest_names
-from .output import print_error, print_text, warn
+from .output import print_error, print_line, print_text, warn
 
 if TYPE_CHECKING:
     from ..gateway.upstream.held_tools import HeldTools
