@@ -23,17 +23,13 @@ _MAX_WORD_CHARS = 64
 
 
 def gather_evidence(
-    request: RankingRequest,
-    rankings: Sequence[Ranking],
-    fused: FusedRanking,
-    *,
-    is_readable: bool = True,
+    request: RankingRequest, rankings: Sequence[Ranking], fused: FusedRanking
 ) -> Evidence:
     """Collect the facts about the best hit from which the confidence is computed.
 
     Vectors of a text that no embedder can read say nothing: then only words count.
     """
-    if not is_readable:
+    if not request.is_readable:
         rankings = [r for r in rankings if isinstance(r, WordRanking)]
     best = fused.slots[:1]
     similarity: float | None = None

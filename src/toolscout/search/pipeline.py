@@ -11,7 +11,7 @@ import numpy as np
 
 from ..embedders.arrays import Mask
 from ..errors import EmbedderError
-from .clauses import split_clauses
+from .clauses import drop_contents, split_clauses
 from .confidence import confidence, gather_evidence, has_words, is_exact_name
 from .deprecation import demote_deprecated
 from .hit import MAX_NEAR, Hit, QueryHits, QueryVector, Reason
@@ -55,10 +55,7 @@ _MAX_QUOTED_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The parts of an engine that rank: rankers and fusion, typo correction and lift, if any.
-
-    `can_read` says whether an embedder knows the language of a text; None if nobody asks.
-    """
+    """The parts of an engine that rank; `can_read` says if an embedder knows a text's language."""
 
     rankers: tuple[Ranker, ...]
     fusion: Fusion
@@ -100,6 +97,7 @@ def _search_words(
     pipeline: Pipeline, index: Index, query: Query, mask: Mask, limit: int
 ) -> QueryHits:
     """Search for the words of a query, typos corrected."""
+    query = query._replace(words=drop_contents(query.words))
     clauses: Sequence[str] = split_clauses(query.words)
     is_readable = pipeline.can_read is None or pipeline.can_read(query.words)
     read = correct_typos(index, pipeline.spelling, clauses, mask)
@@ -118,8 +116,9 @@ def _search_words(
             "The query was too long and was cut: describe the tool you need in one sentence.",
         )
     analysis = read.terms, read.known_terms, clauses, read.clause_terms
-    request = RankingRequest(query, index, mask, *analysis, limit, _candidate_count(limit))
-    return _rank_and_fuse(pipeline, request, notes=notes, is_readable=is_readable)
+    depth = _candidate_count(limit)
+    request = RankingRequest(query, index, mask, *analysis, limit, depth, is_readable)
+    return _rank_and_fuse(pipeline, request, notes=notes)
 
 
 def _candidate_count(limit: int) -> int:
@@ -133,7 +132,6 @@ def _rank_and_fuse(
     *,
     rankers: Sequence[Ranker] | None = None,
     notes: tuple[str, ...] = (),
-    is_readable: bool = True,
 ) -> QueryHits:
     found: list[Ranking] = []
     for ranker in rankers or pipeline.rankers:
@@ -147,12 +145,12 @@ def _rank_and_fuse(
     rankings, fused = _fuse(pipeline, request, found)
     fused = _drop_forbidden(request, fused)
     if not len(fused.slots):
-        return QueryHits(notes=notes, is_readable=is_readable)
+        return QueryHits(notes=notes, is_readable=request.is_readable)
     # A name in words, as in "get weather old", may be a request; an identifier is that tool.
     if not (request.query.name and is_exact_name(rankings, fused)):
         fused = demote_deprecated(request, fused)
     hits = _make_hits(request, rankings, fused)
-    evidence = gather_evidence(request, rankings, fused, is_readable=is_readable)
+    evidence = gather_evidence(request, rankings, fused)
     estimate = confidence(evidence) if has_words(request) else 0.0
     return QueryHits(
         hits=hits,
@@ -161,7 +159,7 @@ def _rank_and_fuse(
         notes=notes,
         evidence=evidence,
         vectors=tuple(islice(_query_vectors(rankings), 1)),
-        is_readable=is_readable,
+        is_readable=request.is_readable,
     )
 
 
