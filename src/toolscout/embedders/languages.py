@@ -29,6 +29,28 @@ _MIN_EVIDENCE = 5.0
 # catalog has: some requests in other languages would no longer be translated.
 _SLACK = 4.0
 
+_STOP_WORDS = """
+a about ain all also am an and any are aren as at be been being but by can could couldn did didn do
+does doesn doing don for from had hadn has hasn have haven having he her hers herself him himself
+his how i if in into is isn it its itself just let like may me might must mustn my myself needn of
+on onto or our ours ourselves please shall she should shouldn so some such than that the their
+theirs them themselves then there these they this those to too upon us very want wants was wasn we
+were weren what when where which while who whom whose why will with would wouldn you your yours
+yourself yourselves
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""Words of English that are no terms of the index."""
+
+_CONNECTIVES = """
+and then|and also|after that|afterwards|then|also|additionally|furthermore|finally|next|and
+as well as|und dann|und|danach|außerdem|anschließend|et ensuite|et|puis|ensuite|y luego|luego
+después|además|y|e depois|depois|além disso|e poi|poi|inoltre|i potem|następnie|oraz|potem
+ve sonra|sonra|ayrıca|en dan|daarna|и затем|затем|потом|также|и|а также
+ثم|وبعد ذلك|بعد ذلك|وأيضا|أيضا|كذلك|و|그리고|그런 다음|그 후
+"""
+CONNECTIVES = tuple(_CONNECTIVES.strip().replace("\n", "|").split("|"))
+"""Words between clauses, such as *and then*, in the languages of the bundled encoder."""
+
 _FUNCTION_WORDS = """
 aber alle allen aller alles als auch auf aus bei beim bis das dass dem den der des die dies
 diese diesem diesen dieser dieses durch ein eine einem einen einer eines für gegen ihr ihre

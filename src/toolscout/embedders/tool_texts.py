@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from ..catalog.identifiers import split_identifiers
 from ..catalog.schema import Parameter
 from ..catalog.tool import Tool
+from .languages import ENGLISH, is_probably_in, language_of
 
+_MAX_DESCRIPTION_CHARS = 2_000
 _FIRST_SENTENCE = re.compile(r"(?<=[.!?。！？])\s")
 
 TextRecipe = Callable[[Tool], Sequence[tuple[str, float]]]
@@ -51,3 +53,13 @@ def _phrase_texts(phrases: Sequence[str]) -> Iterator[tuple[str, float]]:
     # All phrases together have a third of the vector: 0.5 beside the 1.0 of the other texts.
     for phrase in phrases[:20]:
         yield phrase[:600], 0.5 / min(len(phrases), 20)
+
+
+def language_texts(tool: Tool) -> Iterator[tuple[str, str]]:
+    """The texts of a tool, name and description apart, each with its language."""
+    text = " ".join((tool.description[:_MAX_DESCRIPTION_CHARS], *tool.phrases))
+    language = language_of(text)
+    yield text, language
+    name = f"{tool.name} {tool.title}"
+    # Many tools have English names and descriptions in another language.
+    yield name, language if is_probably_in(split_identifiers(name), language) else ENGLISH

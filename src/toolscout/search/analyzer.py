@@ -11,18 +11,9 @@ from itertools import chain
 from typing import Any
 
 from ..catalog.identifiers import CAMEL_BOUNDARY, WORD
+from ..embedders.languages import STOP_WORDS
 from .variants import canonical_word
 
-_STOP_WORDS = """
-a about ain all also am an and any are aren as at be been being but by can could couldn did didn do
-does doesn doing don for from had hadn has hasn have haven having he her hers herself him himself
-his how i if in into is isn it its itself just let like may me might must mustn my myself needn of
-on onto or our ours ourselves please shall she should shouldn so some such than that the their
-theirs them themselves then there these they this those to too upon us very want wants was wasn we
-were weren what when where which while who whom whose why will with would wouldn you your yours
-yourself yourselves
-"""
-_STOP = frozenset(_STOP_WORDS.split())
 _ASCII_TABLE = bytes(code if chr(code).isalnum() else 32 for code in range(128)) + bytes(128)
 # Contractions: the m of `I'm` and the s of `the user's` are not words and would count as unknown.
 _CONTRACTED = re.compile(r"['’](?<=[a-z].)(?:d|ll|m|re|s|t|ve)\b", re.IGNORECASE)
@@ -132,7 +123,7 @@ def _simple_terms(word: str) -> tuple[str, ...]:
     if not (word.isascii() and word.isalpha() and (word.islower() or word.istitle())):
         return ()
     lowered = word.lower()
-    if lowered in _STOP or " " in (full := canonical_word(lowered)):
+    if lowered in STOP_WORDS or " " in (full := canonical_word(lowered)):
         return ()
     stem = _stem(full)
     # The same string object as the word where possible: less memory, and dictionaries compare
@@ -153,12 +144,12 @@ def _analyze_word(word: str) -> Iterable[str]:
 
 
 def _plain_terms(word: str) -> Iterable[str]:
-    if word in _STOP:
+    if word in STOP_WORDS:
         return
     yield from map(_stem, canonical_word(word).split())
     # `python3` is also found as `python`.
     if not (word.isalpha() or word.isdigit()) and any(map(str.isdigit, word)):
-        yield from (_stem(part) for part in _LETTERS.findall(word) if part not in _STOP)
+        yield from (_stem(part) for part in _LETTERS.findall(word) if part not in STOP_WORDS)
 
 
 def _bigrams(word: str) -> Iterable[str]:

@@ -31,14 +31,13 @@ def strongest_evidence(
     fused: FusedRanking,
     *,
     lifts: Sequence[Ranking] = (),
-    is_readable: bool = True,
 ) -> Evidence:
     """The evidence of the best hit, or of the one that is best without `lifts`, if stronger.
 
     A lift puts a tool first that has few words of the request, and must not make the search less
     sure for that. Vectors of a text that no embedder can read say nothing: then only words count.
     """
-    if not is_readable:
+    if not request.is_readable:
         rankings = [r for r in rankings if isinstance(r, WordRanking)]
     best = fused.slots[:1]
     evidence = gather_evidence(request, rankings, best)

@@ -304,7 +304,7 @@ class Engine:
         """Store the vectors of words, each under its term."""
         snapshot = self._snapshot
         size = len(snapshot.index.lexicon.vocabulary)
-        languages = term_languages(snapshot.catalog, words)
+        languages = term_languages(snapshot.catalog)
         glossary = Glossary.of(words, vectors, languages=languages, size=size)
         with self._write_lock:
             index = self._snapshot.index.with_glossary(embedder.id, glossary)

@@ -84,10 +84,7 @@ class QueryVector(NamedTuple):
 
 
 class QueryHits(NamedTuple):
-    """The results of one query, with the fields that `Results` has.
-
-    `is_readable` is false if no embedder knows the language of the query.
-    """
+    """The results of one query, and whether an embedder knows its language."""
 
     hits: tuple[Hit, ...] = ()
     confidence: float = 0.0

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..embedders.arrays import Mask
 from ..errors import EmbedderError
-from .clauses import split_clauses
+from .clauses import drop_contents, split_clauses
 from .confidence import confidence, has_words, is_exact_name, strongest_evidence
 from .deprecation import demote_deprecated
 from .hit import MAX_NEAR, Hit, QueryHits, QueryVector, Reason
@@ -55,10 +55,7 @@ _MAX_QUOTED_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The parts of an engine that rank: rankers and fusion, typo correction and lift, if any.
-
-    `can_read` says whether an embedder knows the language of a text; None if nobody asks.
-    """
+    """The parts of an engine that rank; `can_read` says if an embedder knows a text's language."""
 
     rankers: tuple[Ranker, ...]
     fusion: Fusion
@@ -100,16 +97,17 @@ def _search_words(
     pipeline: Pipeline, index: Index, query: Query, mask: Mask, limit: int
 ) -> QueryHits:
     """Search for the words of a query, typos corrected."""
-    is_readable = pipeline.can_read is None or pipeline.can_read(query.words)
     request, notes = prepare_request(pipeline, index, query, mask, limit=limit)
-    return _rank_and_fuse(pipeline, request, notes=notes, is_readable=is_readable)
+    return _rank_and_fuse(pipeline, request, notes=notes)
 
 
 def prepare_request(
     pipeline: Pipeline, index: Index, query: Query, mask: Mask, *, limit: int
 ) -> tuple[RankingRequest, tuple[str, ...]]:
     """What the rankers get for the words of a query, typos corrected; with notes for the reader."""
+    query = query._replace(words=drop_contents(query.words))
     clauses: Sequence[str] = split_clauses(query.words)
+    is_readable = pipeline.can_read is None or pipeline.can_read(query.words)
     read = correct_typos(index, pipeline.spelling, clauses, mask)
     notes: tuple[str, ...] = ()
     if read.corrections:
@@ -127,7 +125,8 @@ def prepare_request(
         )
     analysis = read.terms, read.known_terms, clauses, read.clause_terms
     depth = _candidate_count(limit)
-    return RankingRequest(query, index, mask, *analysis, limit, depth), notes
+    request = RankingRequest(query, index, mask, *analysis, limit, depth, is_readable)
+    return request, notes
 
 
 def _candidate_count(limit: int) -> int:
@@ -141,21 +140,19 @@ def _rank_and_fuse(
     *,
     rankers: Sequence[Ranker] | None = None,
     notes: tuple[str, ...] = (),
-    is_readable: bool = True,
 ) -> QueryHits:
     found, failures = rank_all(rankers or pipeline.rankers, request)
     notes = (*notes, *failures)
     rankings, fused = fuse_rankings(pipeline, request, found)
     fused = _drop_forbidden(request, fused)
     if not len(fused.slots):
-        return QueryHits(notes=notes, is_readable=is_readable)
+        return QueryHits(notes=notes, is_readable=request.is_readable)
     # A name in words, as in "get weather old", may be a request; an identifier is that tool.
     if not (request.query.name and is_exact_name(rankings, fused)):
         fused = demote_deprecated(request, fused)
     hits = _make_hits(request, rankings, fused)
     # A lift adds its ranking after the others.
-    lifts = rankings[len(found) :]
-    evidence = strongest_evidence(request, rankings, fused, lifts=lifts, is_readable=is_readable)
+    evidence = strongest_evidence(request, rankings, fused, lifts=rankings[len(found) :])
     estimate = confidence(evidence) if has_words(request) else 0.0
     return QueryHits(
         hits=hits,
@@ -164,7 +161,7 @@ def _rank_and_fuse(
         notes=notes,
         evidence=evidence,
         vectors=tuple(islice(_query_vectors(rankings), 1)),
-        is_readable=is_readable,
+        is_readable=request.is_readable,
     )
 
 

@@ -38,6 +38,7 @@ class RankingRequest:
     are the index terms of the query, typos corrected. `known_terms` are those that a visible tool
     has, with their postings. `clause_terms` are the terms of each of the `clauses`. `limit` is the
     number of hits wanted, `depth` the number of candidates that a ranker should return.
+    `is_readable` is false if no embedder knows the language of the query.
     """
 
     query: Query
@@ -49,6 +50,7 @@ class RankingRequest:
     clause_terms: Sequence[Sequence[str]] = ()
     limit: int = 5
     depth: int = 300
+    is_readable: bool = True
 
     def find_terms(self, texts: Iterable[str]) -> list[Term]:
         """Look up terms; those that no visible tool has are left out."""

@@ -38,9 +38,9 @@ CLAUSE_SHARE = 0.6
 DIVERSITY_SHARE = 0.35
 """The part of a tool's lost fit that is taken off its score during diversification."""
 
-# Of two clauses one is usually a remark on the other; further ones are new needs. So there is no
-# diversity for two clauses, half of it for three, and all from four on.
-_SINGLE_NEED_CLAUSES = 2
+# Of two clauses one is often a remark on the other; further ones are new needs. So there is a third
+# of the diversity for two clauses, and all of it from three on.
+_SINGLE_NEED_CLAUSES = 1.5
 _MAX_DIVERSIFIED = 40
 _SCORE_DIGITS = 4
 

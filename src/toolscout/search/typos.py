@@ -11,9 +11,9 @@ from rapidfuzz.distance import OSA
 
 from ..catalog.tool import Tool
 from ..embedders.arrays import Mask
+from ..embedders.quotations import drop_quotations
 from ..embedders.trigrams import fits_language
 from .analyzer import fold, replace_words, terms, tokenize, word_forms
-from .clauses import drop_quotations
 from .index import Index
 from .lexicon import Term
 from .spelling import MAX_WORD_CHARS, MIN_WORD_CHARS, Spelling, is_likely_typo

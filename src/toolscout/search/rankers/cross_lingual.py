@@ -10,7 +10,7 @@ from threading import Lock
 
 import numpy as np
 
-from ...embedders.arrays import Floats
+from ...embedders.arrays import Floats, Mask
 from ...embedders.embedder import (
     CrossLingualEmbedder,
     encode_texts,
@@ -66,13 +66,11 @@ class CrossLingual:
         unknown, known_share = _unknown_words(request)
         if known_share >= FLUENT_SHARE or not unknown:
             return None
-        foreign = _words_of_other_languages(glossary, request.query.words)
-        if not foreign.terms:
-            return None
+        foreign = _in_other_languages(glossary, request.query.words)
         readable = vocabulary_coverage(self.embedder, request.query.words)
-        if readable <= 0:
+        if readable <= 0 or not foreign.any():
             return None
-        found = self._find_translations(request, foreign, unknown)
+        found = self._find_translations(request, glossary, unknown, foreign)
         translated = _translation_terms(request, found)
         if not translated:
             return None
@@ -83,12 +81,13 @@ class CrossLingual:
         )
 
     def _find_translations(
-        self, request: RankingRequest, glossary: Glossary, words: Sequence[str]
+        self, request: RankingRequest, glossary: Glossary, words: Sequence[str], among: Mask
     ) -> list[Translations]:
         """Translate words, leaving out translations that only hidden tools contain."""
         known = self._word_vectors(words)
         vectors = np.stack([known[word] for word in words])
-        found = glossary.translations(vectors, min_similarity=self.embedder.translation_threshold)
+        threshold = self.embedder.translation_threshold
+        found = glossary.translations(vectors, min_similarity=threshold, among=among)
         visible = {t.text for t in request.find_terms({*chain(*found)})}
         return [{t: share for t, share in its.items() if t in visible} for its in found]
 
@@ -108,10 +107,10 @@ class CrossLingual:
         return known
 
 
-def _words_of_other_languages(glossary: Glossary, text: str) -> Glossary:
-    """The words of a catalog that are not in the language of a request."""
-    # By language, not by the catalog: of a mixed catalog, tools in other languages are translated.
-    return glossary.without([its for its in {*glossary.languages} if is_probably_in(text, its)])
+def _in_other_languages(glossary: Glossary, text: str) -> Mask:
+    """The words of a catalog, perhaps of several languages, that are not in that of a request."""
+    spoken = [its for name, its in glossary.languages.items() if is_probably_in(text, name)]
+    return ~np.logical_or.reduce([np.zeros(len(glossary.terms), np.bool_), *spoken])
 
 
 def _is_plainly_known(request: RankingRequest) -> bool:
