@@ -91,7 +91,7 @@ async def tamper_with_rows(lab: Lab) -> Outcome:
     home = await record_calls(lab)
     head = str(lab.folder / "head.json")
     code, out = await audit(home, "verify", "--since-head", head)
-    tried, held = 1, int(code == 0)
+    tried, held = 1, int(lab.note(code == 0, out))
     for what, statements in TAMPERINGS.items():
         copy = lab.folder / what
         file = copy_journal(home, copy)
@@ -102,7 +102,7 @@ async def tamper_with_rows(lab: Lab) -> Outcome:
         code, out = await audit(copy, "verify", "--since-head", head, "--json")
         found = json.loads(out)["problems"] if code == 10 else []
         tried += 1
-        held += bool(found) and found[0]["what"] == what
+        held += lab.note(bool(found) and found[0]["what"] == what, what, out)
     return tried, held
 
 
@@ -122,7 +122,7 @@ async def forge_chain(lab: Lab) -> Outcome:
     intact = await audit(home, "verify", "--since-head", head, **KEY)
     found = await audit(copy, "verify", "--since-head", head, **KEY)
     without_key = await audit(home, "verify")
-    return 3, (intact[0] == 0) + (found[0] == 10) + (without_key[0] == 2)
+    return 3, lab.note(intact[0] == 0) + lab.note(found[0] == 10) + (lab.note(without_key[0] == 2))
 
 
 @attack("Receivers of audit lines that are down or never read", is_quick=True)
@@ -140,8 +140,8 @@ async def lose_receivers(lab: Lab) -> Outcome:
             for _ in range(CALLS):
                 started = time.monotonic()
                 said = await target.call("ok__echo", text="x")
-                held += said == "x" and time.monotonic() - started < MAX_CALL_SECONDS
-            held += await _reports_drops(target, targets[1])
+                held += lab.note(said == "x" and time.monotonic() - started < MAX_CALL_SECONDS)
+            held += lab.note(await _reports_drops(target, targets[1]))
         closed.close()
     return CALLS + 1, held
 

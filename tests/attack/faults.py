@@ -58,7 +58,7 @@ async def answer_unclearly(lab: Lab) -> Outcome:
             for number, kind in enumerate(UNCLEAR):
                 said = await target.call("flood__echo", text=kind)
                 runs = int((await http.get(f"{base}/ran")).text)
-                held += "may still have run" in said and runs == number + 1
+                held += lab.note("may still have run" in said and runs == number + 1, number, kind)
             return len(UNCLEAR), held
 
 
@@ -71,8 +71,8 @@ async def send_without_end(lab: Lab) -> Outcome:
             for kind in kinds:
                 said = await target.call("flood__echo", text=kind)
                 is_small = target.memory_mb - before < MAX_GROWTH_MB
-                held += "check before calling again" in said and is_small
-            return len(kinds) + 1, held + (await target.call("ok__echo", text="x") == "x")
+                held += lab.note("check before calling again" in said and is_small, kind)
+            return len(kinds) + 1, held + lab.note(await target.call("ok__echo", text="x") == "x")
 
 
 @attack("An endless line on the stdout of a local server", is_quick=True)
@@ -82,8 +82,8 @@ async def write_without_end(lab: Lab) -> Outcome:
         before = target.memory_mb
         said = await target.call("line__echo", text="x")
         is_small = target.memory_mb - before < MAX_GROWTH_MB
-        held = ("was stopped" in said and is_small) + (
-            await target.call("ok__echo", text="x") == "x"
+        held = lab.note("was stopped" in said and is_small) + (
+            lab.note(await target.call("ok__echo", text="x") == "x")
         )
         return 2, held
 
@@ -93,7 +93,9 @@ async def write_garbage(lab: Lab) -> Outcome:
     faults = ("garbage", "mumbles", "crowds", "blank")
     async with lab.gateway({name: bad(name) for name in faults}) as target:
         answers = [await target.call(f"{name}__echo", text="x") for name in faults]
-        held = sum(answer == "x" for answer in answers[:3]) + ("may still have run" in answers[3])
+        held = sum(lab.note(answer == "x", answer) for answer in answers[:3]) + (
+            lab.note("may still have run" in answers[3])
+        )
         return len(faults), held
 
 
@@ -110,8 +112,10 @@ async def hang(lab: Lab) -> Outcome:
             target.call("slow__echo", text="x"),
             target.call("ok__echo", text="x"),
         )
-        held = ("did not answer" in said[0] or "starting" in said[0]) + (said[2] == "x")
-        return 3, held + ("may still have run" in said[1])
+        held = lab.note("did not answer" in said[0] or "starting" in said[0]) + (
+            lab.note(said[2] == "x")
+        )
+        return 3, held + lab.note("may still have run" in said[1])
 
 
 @attack("Servers that end at once, or in the middle of a call")
@@ -119,10 +123,11 @@ async def end_early(lab: Lab) -> Outcome:
     servers = {"exits": bad("exits"), "dies": bad("dies", str(lab.folder)), "ok": bad("ok")}
     async with lab.gateway(servers) as target:
         dead = [await target.call("dies__echo", mode, text="x") for mode in MODES]
-        held = sum("check before calling again" in each for each in dead)
-        held += (lab.folder / "calls.txt").read_text().split() == ["echo", "echo"]  # once each
-        held += "failing" in await target.call("exits__echo", text="x")
-        return 5, held + (await target.call("ok__echo", text="x") == "x")
+        held = sum(lab.note("check before calling again" in each, each) for each in dead)
+        # Once each.
+        held += lab.note((lab.folder / "calls.txt").read_text().split() == ["echo", "echo"])
+        held += lab.note("failing" in await target.call("exits__echo", text="x"))
+        return 5, held + lab.note(await target.call("ok__echo", text="x") == "x")
 
 
 @attack("kill -9 of a server between and during calls", is_quick=True)
@@ -145,10 +150,10 @@ async def kill_server(lab: Lab) -> Outcome:
         done = count_effects(lab.folder)
         # No call ran twice, and none that says it ran did not.
         held = sum(
-            done[str(n)] <= 1 and (f"left {n}" not in said or done[str(n)] == 1)
+            lab.note(done[str(n)] <= 1 and (f"left {n}" not in said or done[str(n)] == 1), n, said)
             for n, said in answers
         )
-        return len(answers) + 1, held + (kills > 0 and await target.is_alive())
+        return len(answers) + 1, held + lab.note(kills > 0 and await target.is_alive())
 
 
 @attack("kill -9 of the gateway in the middle of calls")
@@ -170,7 +175,9 @@ async def kill_gateway(lab: Lab) -> Outcome:
     rows = log.read(LogFilter(kind="call"), limit=10_000)
     log.close()
     # One row for each effect, and no effect twice.
-    return len(done), sum(count == 1 for count in done.values()) if len(rows) >= len(done) else 0
+    is_recorded = lab.note(len(rows) >= len(done))
+    held = sum(lab.note(count == 1, number) for number, count in done.items())
+    return len(done), held if is_recorded else 0
 
 
 @attack("A store that loses its tables while the gateway runs")
@@ -190,7 +197,7 @@ async def break_store(lab: Lab) -> Outcome:
         health = await target.health()
         is_reported = any(each.startswith("store:") for each in health["problems"])
         is_told = health["status"] == "degraded" and is_reported
-        return 3, is_served + ("The store" in said) + is_told
+        return 3, lab.note(is_served) + lab.note("The store" in said) + lab.note(is_told)
 
 
 @attack("A disk that is full while the gateway runs")
@@ -203,7 +210,7 @@ async def fill_disk(lab: Lab) -> Outcome:
         async with asyncio.timeout(30):
             while (health := await target.health())["status"] != "degraded":  # noqa: ASYNC110 -- no event
                 await asyncio.sleep(0.2)
-        return 3, sum(a == "x" for a in answers) + bool(health["problems"])
+        return 3, sum(lab.note(a == "x", a) for a in answers) + lab.note(bool(health["problems"]))
 
 
 @attack("Pins that are damaged, cut off or of an unknown state", is_quick=True)
@@ -218,9 +225,21 @@ async def damage_pins(lab: Lab) -> Outcome:
             path.write_text(each)
             said = await target.call("ok__echo", text="x")
             status = (await target.health())["status"]
-            held += said != "x" and "starting" not in said and status in ("degraded", "failing")
+            is_refused = said != "x" and "starting" not in said
+            held += lab.note(is_refused and status in ("degraded", "failing"), each, said, status)
         path.write_text(good)
-        return len(damaged) + 1, held + (await target.call("ok__echo", text="x") == "x")
+        # What pins forbid is held at once. What they allow again is served after the next look at
+        # them, which comes every second.
+        said = await _call_until_served(target)
+        return len(damaged) + 1, held + lab.note(said == "x", "restored", said)
+
+
+async def _call_until_served(target: Target, timeout_seconds: float = 30) -> str:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout_seconds
+    while (said := await target.call("ok__echo", text="x")) != "x" and loop.time() < end:  # noqa: ASYNC110 -- no event
+        await asyncio.sleep(0.2)
+    return said
 
 
 @attack("Rug pulls: description, title, schema, annotations and _meta of an approved tool")
@@ -240,7 +259,7 @@ async def pull_rug(lab: Lab) -> Outcome:
     offer(folder, *(define(f"tool_{n}") | change for n, change in enumerate(changes)))
     async with lab.gateway({"rug": server}) as target:
         said = [await target.call(f"rug__tool_{n}") for n in range(len(changes))]
-        return len(changes), sum("held for approval" in each for each in said)
+        return len(changes), sum(lab.note("held for approval" in each, each) for each in said)
 
 
 @attack("A rug pull between two calls, without a restart", is_quick=True)
@@ -252,7 +271,7 @@ async def pull_rug_at_once(lab: Lab) -> Outcome:
                 if said == "y":
                     return 2, 0
         ran = (lab.folder / "calls.txt").read_text().split()
-        return 2, (first == "x") + (ran == ["echo"])
+        return 2, lab.note(first == "x") + lab.note(ran == ["echo"])
 
 
 @attack("Names of one server that look the same", is_quick=True)
@@ -264,7 +283,7 @@ async def look_alike(lab: Lab) -> Outcome:
     }
     async with lab.gateway(servers) as target:
         said = [await target.call(f"s{n}__read") for n in range(len(others))]
-        return len(others), sum("held for approval" in each for each in said)
+        return len(others), sum(lab.note("held for approval" in each, each) for each in said)
 
 
 @attack(
@@ -281,9 +300,9 @@ async def use_too_much(lab: Lab) -> Outcome:
     async with lab.gateway(servers) as target:
         held = 0
         for what, error in expected.items():
-            held += error in await target.call("uses__echo", text=what)
+            held += lab.note(error in await target.call("uses__echo", text=what), what, error)
         burnt = await target.call("burns__echo", text="x")
-        return len(expected) + 1, held + ("ended while 'echo' ran" in burnt)
+        return len(expected) + 1, held + lab.note("ended while 'echo' ran" in burnt)
 
 
 async def _search(target: Target, query: str) -> str:
@@ -299,4 +318,5 @@ async def hide_text(lab: Lab) -> Outcome:
         said += "".join(
             [await target.call("describe_tools", names=[f"one__paint_{n}" for n in range(5)])]
         )
-        return len(hidden), sum(each not in said for each in hidden) if "paint" in said else 0
+        held = sum(lab.note(each not in said, each) for each in hidden)
+        return len(hidden), held if lab.note("paint" in said) else 0

@@ -85,13 +85,14 @@ async def _send(target: Target, content: bytes, headers: dict[str, str]) -> bool
         return False
 
 
-async def _fuzz(target: Target, seed: int, headers: dict[str, str]) -> int:
+async def _fuzz(lab: Lab, target: Target, seed: int, headers: dict[str, str]) -> int:
     dice = random.Random(seed)
     bodies = [json.dumps(random_request(dice)).encode() for _ in range(COUNT)]
     held = 0
     for start in range(0, COUNT, 10):
-        sent = (_send(target, body, headers) for body in bodies[start : start + 10])
-        held += sum(await asyncio.gather(*sent))
+        batch = bodies[start : start + 10]
+        answers = await asyncio.gather(*(_send(target, body, headers) for body in batch))
+        held += sum(lab.note(is_held, body) for is_held, body in zip(answers, batch, strict=True))
     return held
 
 
@@ -100,16 +101,16 @@ async def fuzz_handshake(lab: Lab) -> Outcome:
     async with lab.gateway({"ok": bad("ok")}) as target, httpx2.AsyncClient() as http:
         opened = await http.post(target.url, json=initialize(), headers=HEADERS)
         session = {"mcp-session-id": opened.headers["mcp-session-id"]}
-        held = await _fuzz(target, 1, {**HEADERS, **session, "mcp-protocol-version": VERSION})
-        return COUNT + 1, held + (await target.call("ok__echo", text="x") == "x")
+        held = await _fuzz(lab, target, 1, {**HEADERS, **session, "mcp-protocol-version": VERSION})
+        return COUNT + 1, held + lab.note(await target.call("ok__echo", text="x") == "x")
 
 
 @attack("Random requests of stateless clients", is_quick=True)
 async def fuzz_stateless(lab: Lab) -> Outcome:
     async with lab.gateway({"ok": bad("ok")}) as target:
         headers = {**HEADERS, "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call"}
-        held = await _fuzz(target, 2, headers)
-        return COUNT + 1, held + (await target.call("ok__echo", text="x") == "x")
+        held = await _fuzz(lab, target, 2, headers)
+        return COUNT + 1, held + lab.note(await target.call("ok__echo", text="x") == "x")
 
 
 @attack("Bodies that are not JSON, or too deep, or cut off")
@@ -123,8 +124,10 @@ async def fuzz_bodies(lab: Lab) -> Outcome:
         versions = ({}, {"mcp-protocol-version": "2026-07-28"})
         held = 0
         for number, body in enumerate(bodies):
-            held += await _send(target, body, {**HEADERS, **versions[number % 2]})
-        return len(bodies) + 1, held + await target.is_alive()
+            held += lab.note(
+                await _send(target, body, {**HEADERS, **versions[number % 2]}), number, body
+            )
+        return len(bodies) + 1, held + lab.note(await target.is_alive())
 
 
 @attack("Headers that are random, doubled or contradict the body")
@@ -137,8 +140,8 @@ async def fuzz_headers(lab: Lab) -> Outcome:
         body = json.dumps(rpc("tools/list")).encode()
         for _ in range(100):
             chosen = {dice.choice(names): dice.choice(texts) for _ in range(3)}
-            held += await _send(target, body, {**HEADERS, **chosen})
-        return 101, held + await target.is_alive()
+            held += lab.note(await _send(target, body, {**HEADERS, **chosen}), chosen)
+        return 101, held + lab.note(await target.is_alive())
 
 
 @attack("Bytes that are not HTTP")
@@ -151,7 +154,9 @@ async def fuzz_bytes(lab: Lab) -> Outcome:
             opened = [target.connect(each) for each in junk]
             readers = [await each.__aenter__() for each in opened]
             answers = await asyncio.gather(*(read_to_end(reader) for reader, _ in readers))
-            held += sum(map(bool, answers))  # each was closed in time
+            # Each was closed in time.
+            pairs = zip(answers, junk, strict=True)
+            held += sum(lab.note(bool(answer), sent) for answer, sent in pairs)
             for each in opened:
                 await each.__aexit__(None, None, None)
-        return 51, held + await target.is_alive()
+        return 51, held + lab.note(await target.is_alive())

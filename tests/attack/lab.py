@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import linecache
 import os
 import re
 import resource
@@ -148,11 +149,26 @@ def _find_url(log: Path) -> str:
     return found[0] if found else ""
 
 
+_MAX_WORD_CHARS = 160
+
+
 class Lab:
     """A folder in which gateways run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.failures: list[str] = []
+        """The attempts that the gateway did not withstand."""
+
+    def note(self, is_held: bool, *what: object) -> bool:
+        """Whether an attempt was withstood; if not, note what it was and where it was made."""
+        if not is_held:
+            caller = sys._getframe(1)
+            file = Path(caller.f_code.co_filename).name
+            words = "; ".join(ascii(each)[:_MAX_WORD_CHARS] for each in what)
+            line = linecache.getline(caller.f_code.co_filename, caller.f_lineno).strip()
+            self.failures.append(f"{file}:{caller.f_lineno}: {words or line}")
+        return is_held
 
     @asynccontextmanager
     async def gateway(

@@ -32,17 +32,17 @@ MAX_LOG_BYTES = 50_000
 MAX_JOURNAL_BYTES = 200_000
 
 
-async def _count_closed(readers: list[Any], expected: bytes) -> int:
+async def _count_closed(lab: Lab, readers: list[Any], expected: bytes) -> int:
     answers = await asyncio.gather(*map(read_to_end, readers))
-    return sum(expected in each for each in answers)
+    return sum(lab.note(expected in each, each) for each in answers)
 
 
 @attack("Slowloris: connections that never send all their headers", is_quick=True)
 async def send_headers_slowly(lab: Lab) -> Outcome:
     async with lab.gateway({"ok": bad("ok")}, limits={"header_seconds": 1}) as target:
         async with target.sockets(30) as silent, target.sockets(30, b"GET / HT") as slow:
-            held = await _count_closed([*silent, *slow], b"408")
-        return 61, held + (await target.call("ok__echo", text="x") == "x")
+            held = await _count_closed(lab, [*silent, *slow], b"408")
+        return 61, held + lab.note(await target.call("ok__echo", text="x") == "x")
 
 
 @attack("Bodies that never arrive as a whole")
@@ -51,7 +51,7 @@ async def send_bodies_slowly(lab: Lab) -> Outcome:
         lab.gateway({"ok": bad("ok")}, limits={"request_seconds": 1}) as target,
         target.sockets(50, post_head(1_000) + b"{") as readers,
     ):
-        return 50, await _count_closed(readers, b"408")
+        return 50, await _count_closed(lab, readers, b"408")
 
 
 @attack("Bodies above the limit, with and without an announced length")
@@ -66,10 +66,10 @@ async def send_large_bodies(lab: Lab) -> Outcome:
             content = pieces() if number % 2 else b"x" * 5_000_000
             try:
                 answer = await http.post(target.url, content=content, headers=HEADERS)
-                held += answer.status_code == 413
+                held += lab.note(answer.status_code == 413, number)
             except httpx2.TransportError:  # closed while the rest was still being sent
                 held += 1
-        return 11, held + (target.memory_mb - before < 100)
+        return 11, held + lab.note(target.memory_mb - before < 100)
 
 
 @attack("More half-open sockets than the gateway may open files", is_quick=True)
@@ -79,10 +79,10 @@ async def exhaust_files(lab: Lab) -> Outcome:
         async with target.sockets(300):
             for _ in range(10):
                 started = time.monotonic()
-                held += bool((await target.health())["live"])
-                held += time.monotonic() - started < SOON_SECONDS
-            held += await target.call("ok__echo", text="x") == "x"
-        return 22, held + (target.log.stat().st_size < MAX_LOG_BYTES)
+                held += lab.note(bool((await target.health())["live"]))
+                held += lab.note(time.monotonic() - started < SOON_SECONDS)
+            held += lab.note(await target.call("ok__echo", text="x") == "x")
+        return 22, held + lab.note(target.log.stat().st_size < MAX_LOG_BYTES)
 
 
 @attack("Every connection in use: health still answers", is_quick=True)
@@ -95,9 +95,11 @@ async def use_all_connections(lab: Lab) -> Outcome:
             held = 0
             async with httpx2.AsyncClient() as http:
                 for _ in range(10):
-                    held += (await http.get(f"{target.base}/health")).status_code == 200
+                    held += lab.note((await http.get(f"{target.base}/health")).status_code == 200)
                     refused = await http.get(f"{target.base}/metrics")
-                    held += refused.status_code == 503 and "retry-after" in refused.headers
+                    held += lab.note(
+                        refused.status_code == 503 and "retry-after" in refused.headers
+                    )
         return 20, held
 
 
@@ -111,7 +113,7 @@ async def connect_from_one_address(lab: Lab) -> Outcome:
                 await reader.readuntil(b"100 Continue\r\n")
             line = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
             async with target.sockets(20, line) as refused:
-                return 20, await _count_closed(refused, b" 429 ")
+                return 20, await _count_closed(lab, refused, b" 429 ")
 
 
 @attack("Sessions beyond the limits, in all and of one principal", is_quick=True)
@@ -175,8 +177,9 @@ async def exceed_capacity(lab: Lab) -> Outcome:
         while left:
             await asyncio.to_thread((lab.folder / "gate").write_text, "go")
             _, left = await asyncio.wait(left, return_when="FIRST_COMPLETED")
-        served = sum(read_text(each.result()) == "x" for each in waiting)
-        return 16, sum(done) + served
+        served = sum(lab.note(read_text(each.result()) == "x", each) for each in waiting)
+        held = sum(lab.note(each, number) for number, each in enumerate(done))
+        return 16, held + served
 
 
 @attack("A server with a full queue: refused within a second, others are served")
@@ -198,7 +201,9 @@ async def fill_queue(lab: Lab) -> Outcome:
         served = await target.call("ok__echo", text="x")
         answers = await asyncio.gather(*done)
         refused = [took for said, took in answers if said.startswith("503 1 ")]
-        return 13, sum(took < SOON_SECONDS + 1 for took in refused) + (served == "x")
+        return 13, sum(lab.note(took < SOON_SECONDS + 1, took) for took in refused) + (
+            lab.note(served == "x")
+        )
 
 
 @attack("More calls a minute than a principal has", is_quick=True)
@@ -213,7 +218,7 @@ async def exceed_rate(lab: Lab) -> Outcome:
         async with target.client(token=TOKENS["bob"]) as bob:
             other = read_text(await bob.call_tool("ok__echo", {"text": "x"}))
         # Ten at once, and one a second while they run.
-        return 2, (is_exact and len(refused) >= 30) + (other == "x")
+        return 2, lab.note(is_exact and len(refused) >= 30) + lab.note(other == "x")
 
 
 @attack("A flood of broken requests: few lines in the log")
@@ -222,8 +227,8 @@ async def flood_log(lab: Lab) -> Outcome:
         held = 0
         for _ in range(200):
             async with target.connect(b"nonsense\r\n\r\n") as (reader, _):
-                held += b"400" in await read_to_end(reader)
-        return 201, held + (target.log.stat().st_size < MAX_LOG_BYTES)
+                held += lab.note(b"400" in await read_to_end(reader))
+        return 201, held + lab.note(target.log.stat().st_size < MAX_LOG_BYTES)
 
 
 @attack("A flood of refused requests: few rows in the journal and the audit log")
@@ -244,7 +249,7 @@ async def flood_journal(lab: Lab, count: int = 2_000) -> Outcome:
         paths = [*target.home.rglob("audit.jsonl"), *target.home.rglob("journal.db")]
         is_small = sum(each.stat().st_size for each in paths) < MAX_JOURNAL_BYTES
         is_small = is_small and target.log.stat().st_size < MAX_LOG_BYTES
-        return count + 1, held + is_small
+        return count + 1, held + lab.note(is_small)
 
 
 @attack("Idle sessions: they end, and make room")
@@ -262,7 +267,7 @@ async def leave_sessions(lab: Lab) -> Outcome:
                 while (await http.post(target.url, json=initialize())).status_code != 200:  # noqa: ASYNC110 -- no event
                     await asyncio.sleep(0.1)
             gone = await http.post(target.url, json=initialize(), headers=session)
-            held += gone.status_code == 404
+            held += lab.note(gone.status_code == 404, each)
         return 10, held
 
 

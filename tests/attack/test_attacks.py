@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.attack.__main__ import main
+from tests.attack.lab import Lab
 from tests.attack.table import Attack, carry_out, load_families, render
 
 QUICK = [each for each in load_families() if each.is_quick]
@@ -14,7 +16,7 @@ QUICK = [each for each in load_families() if each.is_quick]
 @pytest.mark.parametrize("each", QUICK, ids=lambda each: each.name)
 async def test_an_attack_is_withstood(each: Attack) -> None:
     row = await carry_out(each)
-    assert row.is_held, f"{row.held} of {row.tried} held {row.problem}"
+    assert row.is_held, f"{row.held} of {row.tried} held\n{row.explanation}"
 
 
 async def test_an_attack_that_fails_or_tries_nothing_counts_as_not_held() -> None:
@@ -27,6 +29,38 @@ async def test_an_attack_that_fails_or_tries_nothing_counts_as_not_held() -> Non
     rows = [await carry_out(Attack("faults", "x", run)) for run in (fail, idle)]
     assert not any(row.is_held for row in rows)
     assert render(rows).count("**not held**") == 2
+
+
+async def test_an_attempt_that_is_not_withstood_is_named() -> None:
+    async def try_three(lab: Lab) -> tuple[int, int]:
+        return 3, sum(lab.note(each != "second", each) for each in ("first", "second", "third"))
+
+    row = await carry_out(Attack("faults", "x", try_three))
+    assert not row.is_held
+    assert "'second'" in row.explanation
+    assert "'first'" not in row.explanation
+    assert row.explanation.strip() in render([row])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "out", "err"),
+    [
+        (["--help"], 0, "Families: faults, overload, fuzzing", ""),
+        (["--list", "fuzzing"], 0, "fuzzing: Bytes that are not HTTP", ""),
+        (["nonsense"], 2, "", "no attack has 'nonsense' in its name; families: faults,"),
+        (["--fast"], 2, "", "unrecognized arguments: --fast"),
+        (["--quick", "Bytes that are not HTTP"], 2, "", "none of these attacks is quick"),
+    ],
+)
+def test_wrong_or_curious_arguments_start_nothing(
+    arguments: list[str], code: int, out: str, err: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    captured = capsys.readouterr()
+    assert ended.value.code == code
+    assert out in captured.out
+    assert err in captured.err
 
 
 def test_the_page_on_security_has_every_attack_and_no_other() -> None:
