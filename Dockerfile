@@ -10,7 +10,7 @@ COPY examples examples
 # Into an environment of its own, with the versions that the tests run with.
 RUN python -m venv /opt/toolscout \
     && /opt/toolscout/bin/pip install --no-cache-dir \
-        --constraint requirements.txt ".[mcp,tokens,offload]"
+        --constraint requirements.txt ".[mcp,tokens,offload,postgres]"
 
 FROM python:${PYTHON}-slim
 LABEL org.opencontainers.image.title="Toolscout" \

@@ -78,7 +78,7 @@ conformance: setup  ## the official MCP suites against the gateway; writes docs/
 dist: setup  ## build every file of a release into dist/, and check them
 	@$(BIN)/python scripts/dist.py
 
-deploy-lint: setup  ## check Dockerfile, systemd unit and workflows with their linters
+deploy-lint: setup  ## check Dockerfile, the files in deploy/ and workflows with their linters
 	@$(BIN)/python scripts/deploy_lint.py
 
 wheel: setup  ## build wheel and sdist; try them with pip, pipx and uvx, and each extra alone

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Check the Dockerfile, the systemd unit and the workflows with their own linters.
+"""Check the files in deploy/, the Dockerfile and the workflows with their own linters.
 
-hadolint and zizmor come from requirements-release.txt, systemd-analyze from the system. A linter
-that the system lacks is named and skipped.
+hadolint, zizmor, kubernetes-validate and check-jsonschema come from requirements-release.txt, and
+have all schemas with them; systemd-analyze and haproxy come from the system. A linter that the
+system lacks is named and skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 
 from dist import PROJECT, find_tool, run
 
-UNIT = PROJECT / "deploy" / "toolscout.service"
+DEPLOY = PROJECT / "deploy"
+UNIT = DEPLOY / "toolscout.service"
 MAX_EXPOSURE = 2.0
 
 
@@ -42,11 +44,36 @@ def check_unit() -> None:
     print(f"systemd-analyze: {UNIT.name} is valid, exposure {found[1]} of 10")
 
 
+def check_manifests() -> None:
+    """Validate Compose file and Kubernetes manifest against the schemas of their formats."""
+    run([find_tool("kubernetes-validate"), "--strict", "--quiet", str(DEPLOY / "kubernetes.yaml")])
+    print("kubernetes-validate: kubernetes.yaml is valid")
+    schema = ["--builtin-schema", "vendor.compose-spec"]
+    run([find_tool("check-jsonschema"), *schema, str(DEPLOY / "compose.yaml")])
+    print("check-jsonschema: compose.yaml is valid")
+
+
+def check_balancer() -> None:
+    """Let HAProxy read its configuration; names of containers need not resolve here."""
+    haproxy = shutil.which("haproxy")
+    if haproxy is None:
+        print("skipped: haproxy.cfg, because there is no haproxy")
+        return
+    text = (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8")
+    with tempfile.NamedTemporaryFile("w", suffix=".cfg", encoding="utf-8") as config:
+        config.write(text.replace("init-addr libc,none", "init-addr none"))
+        config.flush()
+        run([haproxy, "-c", "-q", "-f", config.name])
+    print("haproxy: haproxy.cfg is valid")
+
+
 def main() -> None:
     run([find_tool("hadolint"), str(PROJECT / "Dockerfile")])
     print("hadolint: Dockerfile is clean")
     run([find_tool("zizmor"), "--offline", "--no-progress", str(PROJECT / ".github")])
     print("zizmor: the workflows are clean")
+    check_manifests()
+    check_balancer()
     check_unit()
 
 
