@@ -60,7 +60,7 @@ mutations: setup  ## break the code on purpose; marked tests must notice: ARGS="
 attack: setup  ## attack a gateway and print what held: ARGS="--quick", ARGS="overload fuzzing"
 	@$(BIN)/python -m tests.attack $(ARGS)
 
-fleet: setup  ## two gateways behind a round robin; prints what works
+fleet: setup  ## three gateways behind a round robin; prints what works
 	@$(BIN)/python -m tests.fleet
 
 bench: setup  ## every benchmark, Toolscout beside its peers; writes docs/benchmarks.md
