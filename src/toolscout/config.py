@@ -65,7 +65,7 @@ _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]+):/", re.IGNORECASE)
 
 
 def check_store_name(store: str) -> str:
-    """The name of a store; ConfigError for the URL of another database, which is no path."""
+    """The name of a store; ConfigError for the URL of another database, which is not a path."""
     found = _SCHEME.match(store)
     if found is None or POSTGRES_SCHEME.match(store):
         return store

@@ -25,7 +25,7 @@ async def seconds_of_a_call(client: Client) -> float:
     return time.monotonic() - started
 
 
-async def test_calls_go_on_while_the_store_is_frozen_and_only_the_first_waits(
+async def test_calls_continue_while_the_store_is_frozen_and_only_the_first_waits(
     tmp_path: Path,
 ) -> None:
     fleet = Fleet(tmp_path, {"talker": {"command": sys.executable, "args": [TALKER]}})

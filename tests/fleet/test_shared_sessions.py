@@ -52,7 +52,9 @@ async def test_a_tool_loaded_at_one_replica_is_in_the_next_list_of_the_others(
                 next(following)
 
 
-async def test_a_client_that_listens_hears_of_a_change_at_another_replica(fleet: Fleet) -> None:
+async def test_a_client_that_listens_is_notified_of_a_change_at_another_replica(
+    fleet: Fleet,
+) -> None:
     with fleet.replicas("a", "b") as (first, second):
         async with (
             first.client("2026-07-28") as listening,
@@ -68,7 +70,7 @@ async def test_a_client_that_listens_hears_of_a_change_at_another_replica(fleet:
                 assert f"many__tool{number}" in [tool.name for tool in listed]
 
 
-async def test_a_handshake_client_hears_of_a_change_of_its_session_at_another_replica(
+async def test_a_handshake_client_is_notified_of_a_change_of_its_session_at_another_replica(
     fleet: Fleet,
 ) -> None:
     heard: asyncio.Queue[Any] = asyncio.Queue()
@@ -95,7 +97,7 @@ async def loaded(replica: Replica) -> set[str]:
         return {tool.name for tool in (await client.list_tools(meta=SESSION)).tools}
 
 
-async def test_what_was_loaded_while_the_store_was_frozen_is_written_when_it_is_back(
+async def test_a_load_while_the_store_was_frozen_is_written_when_it_is_back(
     fleet: Fleet,
 ) -> None:
     def select(number: int) -> dict[str, Any]:

@@ -112,7 +112,7 @@ async def test_stateless_calls_are_answered_by_the_worker_that_they_reach(
                 assert added.structured_content == {"sum": number + 1}
 
 
-async def test_a_client_that_listens_hears_of_a_change_at_another_worker(
+async def test_a_client_that_listens_is_notified_of_a_change_at_another_worker(
     gateway: Supervised,
 ) -> None:
     first, second = gateway.workers

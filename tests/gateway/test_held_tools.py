@@ -146,7 +146,7 @@ async def test_a_first_serve_trusts_what_the_server_offers_not_what_an_old_check
     await serve_once(serve, tmp_path / "home", server, "log", "push")
 
 
-async def test_what_a_check_saw_is_searchable_while_the_server_starts_and_pinned_by_its_own_list(
+async def test_tools_of_a_check_are_searchable_while_the_server_starts_and_pinned_by_its_own_list(
     serve: Serve, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -171,7 +171,7 @@ async def test_what_a_check_saw_is_searchable_while_the_server_starts_and_pinned
         assert ({*ledger.pins}, ledger.pins_on_hold) == ({"log", "push"}, ())
 
 
-async def test_what_a_check_saw_is_pinned_once_the_server_has_listed_the_same(
+async def test_the_list_of_a_check_is_pinned_once_the_server_has_listed_the_same(
     serve: Serve, tmp_path: Path
 ) -> None:
     server = offering(tmp_path, "log")

@@ -385,7 +385,7 @@ async def test_calls_a_minute_of_one_principal_have_a_limit(serve: Serve, mode: 
 
 
 @pytest.mark.parametrize("message", ["progress", "ping", "answer", "broken"])
-async def test_messages_that_are_no_calls_have_a_limit_of_their_own(
+async def test_messages_that_are_not_calls_have_a_limit_of_their_own(
     serve: Serve, message: str
 ) -> None:
     sent: dict[str, Any] = {

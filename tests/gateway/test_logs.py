@@ -375,7 +375,7 @@ def test_vectors_in_progress_get_a_line_with_their_count() -> None:
         ),
     ],
 )
-def test_a_search_that_is_not_ready_is_not_told_as_nothing_fits(
+def test_a_search_that_is_not_ready_is_not_reported_as_nothing_fits(
     starting: tuple[str, ...], is_loading: bool, outcome: str
 ) -> None:
     event = DiscoveryResultEvent(

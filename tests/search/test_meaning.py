@@ -175,7 +175,7 @@ def test_a_request_in_a_language_that_the_encoder_does_not_know_gets_a_note(
 
 
 @pytest.mark.parametrize("query", ["Τι καιρό θα κάνει αύριο;", "Jaké bude zítra počasí v Brně?"])
-def test_vectors_of_a_text_that_no_embedder_can_read_are_no_evidence(
+def test_vectors_of_a_text_that_no_embedder_can_read_do_not_count_as_evidence(
     engine: Engine, query: str
 ) -> None:
     found = engine.search(query)

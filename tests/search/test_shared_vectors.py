@@ -47,7 +47,7 @@ def assert_same(found: dict[bytes, Floats], expected: dict[bytes, Floats]) -> No
     assert all((found[key] == expected[key]).all() for key in expected)
 
 
-def test_vectors_come_back_as_they_were_and_unknown_keys_are_left_out(open_again: Open) -> None:
+def test_vectors_come_back_unchanged_and_unknown_keys_are_left_out(open_again: Open) -> None:
     known = vectors(1_200)
     open_again().put(known.items())
     assert_same(open_again().get([*known, b"unknown"]), known)

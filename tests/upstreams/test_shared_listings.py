@@ -40,7 +40,7 @@ def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
         each.close()
 
 
-def test_a_listing_comes_back_as_it_was_for_its_own_configuration(open_again: Open) -> None:
+def test_a_listing_comes_back_unchanged_for_its_own_configuration(open_again: Open) -> None:
     open_again().save("crm", "abc", listing("find", "merge"))
     assert open_again().load("crm", "abc") == listing("find", "merge")
     assert open_again().load("crm", "other") is None

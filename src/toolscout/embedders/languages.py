@@ -39,7 +39,7 @@ were weren what when where which while who whom whose why will with would wouldn
 yourself yourselves
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""Words of English that are no terms of the index."""
+"""Words of English that the index does not have as terms."""
 
 _CONNECTIVES = """
 and then|and also|after that|afterwards|then|also|additionally|furthermore|finally|next|and

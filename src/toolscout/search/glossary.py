@@ -116,7 +116,7 @@ def _usual_forms(tools: Collection[Tool]) -> dict[str, tuple[str, str]]:
     forms: dict[str, Counter[tuple[str, str]]] = {}
     for language, written in counts.items():
         for term, word, count in _count_terms(written):
-            # Some are words of English, whose own stop words are no terms.
+            # Some are words of English, whose own stop words are not terms.
             if language == ENGLISH or word not in FUNCTION_WORDS:
                 forms.setdefault(term, Counter())[word, language] += count
     ordered = sorted(forms, key=lambda term: (-forms[term].total(), term))[:_MAX_WORDS]

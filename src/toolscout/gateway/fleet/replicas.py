@@ -22,7 +22,7 @@ GONE_SECONDS = 20.0
 """A gateway whose last heartbeat is older than this is not running."""
 
 _MAX_REPLICAS = 10_000
-# How often a request that was passed on looks whether its gateway still runs.
+# How often a request that was passed on checks whether its gateway still runs.
 _WATCH_SECONDS = 1.0
 
 

@@ -75,7 +75,7 @@ class CallLimits:
                 raise OverLimitError(_TOO_MANY_A_MINUTE, retry_seconds=wait_seconds)
 
     def count_notification(self, principal: str) -> None:
-        """Count a message that is no call of a principal; raises if there are too many."""
+        """Count a message of a principal that is not a call; raises if there are too many."""
         if principal:
             # Apart from calls, so that a client that made all its calls can still cancel one.
             per_minute = self._read_limits().notifications_per_minute
