@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -18,10 +17,8 @@ import click
 
 from toolscout import events
 from toolscout.agent.stream_events import STREAM_EVENTS
-from toolscout.catalog.sanitization import escape_hidden
 from toolscout.cli.app import COMMANDS, app
 from toolscout.config import settings_table
-from toolscout.scanning.rules import default_rules
 
 PROJECT = Path(__file__).parents[1]
 SOURCE = PROJECT / "src" / "toolscout"
@@ -45,10 +42,7 @@ LAYERS = (
     ),
     ("learning", "Which tools are called after which requests."),
     ("disclosure", "What the model sees now."),
-    (
-        "search · sources · scanning",
-        "Which tools fit, where tools come from, and whether their definitions are attacks.",
-    ),
+    ("search · sources", "Which tools fit, and where tools come from."),
     ("embedders", "Turns texts into vectors."),
     ("catalog · store", "The tools that exist, and storage."),
     ("events · config · tokens", "Used by every layer above."),
@@ -169,31 +163,7 @@ def _event_fields(cls: type[events.Event]) -> str:
     return "<br>".join(words)
 
 
-def scanrules() -> str:
-    """Every rule of the scanner with what it finds and what to do."""
-    examples = tomllib.loads((PROJECT / "tests/scanning/examples.toml").read_text(encoding="utf-8"))
-    pieces: list[str] = []
-    for rule in default_rules().rules:
-        known = examples.get(rule.id, {})
-        finds = [*known.get("finds", ()), *known.get("finds_argument", ())]
-        finds += known.get("finds_key", ())
-        leaves = [*known.get("leaves", ()), *known.get("leaves_key", ())]
-        lines = [f"### {rule.id}\n\n*{rule.severity}* · {rule.summary} {rule.remedy}"]
-        if finds:
-            lines.append(f"Finds: {_quote(finds)}")
-        if leaves:
-            lines.append(f"Leaves alone: {_quote(leaves)}")
-        pieces.append("\n\n".join(lines) + "\n")
-    return "\n".join(pieces)
-
-
-def _quote(texts: list[str]) -> str:
-    shown = (escape_hidden(text.replace("\n", "↵")).replace("`", "'") for text in texts[:3])
-    return " · ".join(f"`{text}`" for text in shown)
-
-
 PIECES: dict[str, Callable[[], str]] = {
-    "scanrules": scanrules,
     "modules": modules,
     "commands": commands,
     "decisions": decisions,
@@ -202,7 +172,6 @@ PIECES: dict[str, Callable[[], str]] = {
     "settings": lambda: settings_table() + "\n",
 }
 PAGES = (
-    DOCS / "scanning.md",
     DOCS / "reference" / "modules.md",
     DOCS / "reference" / "commands.md",
     DOCS / "decisions" / "README.md",

@@ -18,7 +18,7 @@ LAYERS = [
     ["events", "config", "tokens"],
     ["catalog", "store"],
     ["embedders"],
-    ["search", "sources", "scanning"],
+    ["search", "sources"],
     ["disclosure"],
     ["learning"],
     ["models", "guidance", "memory", "offload", "telemetry"],

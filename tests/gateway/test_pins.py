@@ -23,7 +23,6 @@ from toolscout.events import Event, ignore
 from toolscout.gateway.upstream.pin_store import PinStore, ServerIdentity
 from toolscout.gateway.upstream.pinned_source import PinnedSource
 from toolscout.gateway.upstream.pins import PinLedger, ToolOffer, diff_pin
-from toolscout.scanning.tool_names import KnownTools
 from toolscout.sources.mcp.mcp_source import MCPSource
 from toolscout.sources.mcp.server_config import read_server_config
 from toolscout.sources.mcp.servers import Server
@@ -42,9 +41,6 @@ class Alone:
 
     async def refresh_catalog(self, server: str) -> None:
         self.has_listed.set()
-
-    def known_tools(self) -> KnownTools:
-        return KnownTools()
 
 
 def read_servers(folder: Path, servers: dict[str, Any]) -> tuple[Server, ...]:

@@ -35,7 +35,6 @@ COMMANDS = {
     "call": Command("call", "Run one tool of your servers, as a gateway would."),
     "serve": Command("serve", "Serve many MCP servers as one."),
     "check": Command("check", "Check that every MCP server works, and what its tools cost."),
-    "scan": Command("scan", "Scan definitions of tools for attacks on the model."),
     "add": Command("add", "Add an MCP server, after a check that it works."),
     "remove": Command("servers", "Remove MCP servers.", "remove_command"),
     "enable": Command("servers", "Enable MCP servers.", "enable_command"),

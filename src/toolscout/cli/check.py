@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..program import command_line
-from .config_options import config_words, find_servers_file, servers_option
-from .output import count_noun, json_option, print_json, print_line, print_table
+from .config_options import find_servers_file, servers_option
+from .output import json_option, print_json, print_line, print_table
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -48,11 +48,6 @@ def command(*, path: Path | None, profile: str | None, is_json: bool) -> int:
     for server in report.servers:
         for held in server.describe_held_tools():
             print_line(f"{server.server}: {held}", style="yellow")
-        if server.soft_count:
-            scan = command_line("scan", *config_words(path))
-            print_line(
-                f"{server.server}: {count_noun(server.soft_count, 'remark')} of the scanner: {scan}"
-            )
         for problem in server.problems:
             print_line(f"{server.server}: {problem}", style="yellow")
         if server.status == "failing" and setup.server_logs:

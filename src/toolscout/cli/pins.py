@@ -188,7 +188,7 @@ def _print_side(sign: str, text: str, *, style: str) -> None:
 def approve_tools(*, path: Path | None, server: str, tools: tuple[str, ...]) -> None:
     """Approve the tools that a server offers now: the named ones, or all new and changed ones.
 
-    A tool that uses another tool's name, or that the scanner flagged, must be named to be approved.
+    A tool that uses another tool's name must be named to be approved.
     """
     _change_pins(path, server, tools, lambda ledger: ledger.approve(*tools), "approved")
 
@@ -228,9 +228,6 @@ def _change_pins(
         if changed:
             pins.save(after if saved.is_known else _keep_decisions(before, after, saved))
     if changed:
-        for tool in changed:
-            if before.pins[tool].standing == "flagged" and verb == "approved":
-                print_line(f"{tool}: {before.pins[tool].note}", style="yellow")
         print_line(f"{server}: {verb} {', '.join(changed)}.")
     else:
         print_line(f"{server}: nothing to change. {_describe_states(after, tools)}")

@@ -20,7 +20,6 @@ from pydantic import (
 
 from ..config import TABLE, FilePath, PathList
 from ..errors import ConfigError
-from ..scanning.rules import RuleSet, choose_rules
 from ..sources.mcp.server_config import ConfigDocument
 from ..sources.mcp.variables import expand_variables
 from ..telemetry.forwarding_targets import parse_target
@@ -290,21 +289,6 @@ class UnusableAPISpec(APISpec):
     problem: str
 
 
-class ScanSettings(_SettingsTable):
-    """The `[scan]` table."""
-
-    silenced: tuple[str, ...] = ()
-    """Rules that are not applied."""
-
-    rules: tuple[Mapping[str, Any], ...] = ()
-    """Rules of your own: `id`, `severity`, `summary` and `patterns`."""
-
-    @property
-    def rule_set(self) -> RuleSet:
-        """The rules to scan with."""
-        return choose_rules(self.silenced, self.rules)
-
-
 class GatewaySettings(_SettingsTable):
     """All tables besides the servers."""
 
@@ -316,7 +300,6 @@ class GatewaySettings(_SettingsTable):
     openapi: Mapping[str, APISpec] = Field(default_factory=dict[str, APISpec])
     telemetry: TelemetrySettings = TelemetrySettings()
     limits: LimitSettings = LimitSettings()
-    scan: ScanSettings = ScanSettings()
 
 
 _TABLES: Mapping[str, type[BaseModel]] = {
@@ -326,7 +309,6 @@ _TABLES: Mapping[str, type[BaseModel]] = {
     "openapi": APISpec,
     "telemetry": TelemetrySettings,
     "limits": LimitSettings,
-    "scan": ScanSettings,
 }
 _AUTH_TABLES: Mapping[str, type[BaseModel]] = {"jwt": JWT, "tokens": TokenEntry}
 

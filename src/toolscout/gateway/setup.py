@@ -14,7 +14,6 @@ from ..errors import ConfigError
 from ..folders import FILE_VARIABLE
 from ..guidance.skill_tools import SKILL_TOOLS
 from ..offload.output_tools import OUTPUT_TOOLS
-from ..scanning.rules import RuleSet
 from ..sources.mcp.server_config import ConfigDocument, normalise_server_name, read_server_config
 from ..sources.mcp.server_log import ServerLogs
 from ..sources.openapi.api_source import API
@@ -25,7 +24,6 @@ from .settings import (
     APISpec,
     GatewayOptions,
     GatewaySettings,
-    ScanSettings,
     UnusableAPISpec,
     parse_settings,
 )
@@ -84,8 +82,6 @@ class Setup:
         if changes:
             options = GatewayOptions.model_validate({**settings.gateway.model_dump(), **changes})
             settings = settings.model_copy(update={"gateway": options})
-        if settings.scan != ScanSettings():
-            _ = settings.scan.rule_set  # raises for a wrong rule now, not when a server lists tools
         # Raises for an unknown profile now, rather than when the first client connects.
         get_profile(settings.gateway.profile, _profile_options(path, settings))
         is_toml = path.suffix == ".toml"
@@ -109,11 +105,6 @@ class Setup:
         # With policies, a caller that none of them names gets nothing: forgetting somebody in the
         # configuration must not open every tool to them.
         return AccessRule(matching) if matching else DENY_ALL
-
-    @property
-    def scan_rules(self) -> RuleSet:
-        """The rules that definitions are scanned with."""
-        return self.settings.scan.rule_set
 
     @property
     def shows_queries(self) -> bool:

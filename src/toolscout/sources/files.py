@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
@@ -19,7 +19,7 @@ from ..catalog.tool import Tool
 from ..errors import CatalogError, SourceError
 from .file_text import FileText, has_utf16_mark
 from .json_rows import Row, read_json_document, read_json_lines, starts_with_json
-from .tool_formats import other_format, server_of, unwrap_tools
+from .tool_formats import other_format, server_of
 from .tool_parser import parse_tools
 from .yaml_rows import read_yaml
 
@@ -50,44 +50,6 @@ def read_tools(path: str | Path) -> FileContents:
     else:
         reader.read(root)
     return FileContents(tuple(reader.tools.values()), tuple(reader.problems))
-
-
-@dataclass(frozen=True, slots=True)
-class RawDefinition:
-    """A definition as its file has it, hidden characters included; `place` is its file and line."""
-
-    value: Mapping[str, Any]
-    place: str
-    server: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name of the tool, or nothing."""
-        name = self.value.get("name", "")
-        return name if isinstance(name, str) else ""
-
-
-def read_definitions(path: str | Path) -> tuple[Sequence[RawDefinition], Sequence[Problem]]:
-    """The definitions in a file or folder, not cleaned, and why others cannot be read."""
-    found: list[RawDefinition] = []
-    problems: list[Problem] = []
-    root = Path(path)
-    files = sorted(f for f in root.rglob("*") if f.suffix.lower() in SUFFIXES)
-    for file in files if root.is_dir() else [root]:
-        text = _read_text(file)
-        for row in _parse_rows(text, file) if any(map(str.strip, text.lines())) else ():
-            place = f"{file}:{row.line}"
-            if row.fault or other_format(row.value):
-                why = row.fault or f"This is {other_format(row.value)}."
-                problems.append(
-                    Problem(place, why, row.remedy or "Give a list of tools.", code="row")
-                )
-                continue
-            for value in unwrap_tools(row.value, server_of(row.envelope)):
-                if isinstance(value, dict):
-                    members = cast("dict[str, Any]", value)
-                    found.append(RawDefinition(members, place, server_of(members)))
-    return found, problems
 
 
 def write_tools(path: str | Path, tools: Iterable[Tool]) -> None:

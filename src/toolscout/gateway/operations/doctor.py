@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...catalog.catalog import Catalog
@@ -14,8 +14,6 @@ from ...disclosure.session_state import SessionState
 from ...disclosure.view import view
 from ...errors import ConfigError, SourceError, StoreError
 from ...events import ignore
-from ...scanning.findings import Finding
-from ...scanning.tool_names import KnownTools
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.mcp_source import MCPSource
 from ...sources.mcp.oauth_tokens import OAuthTokenStore
@@ -27,7 +25,6 @@ from ...toolbox.feature_settings import build_features, check_feature_paths
 from ...toolbox.features import Features
 from ...toolbox.live_overlay import read_overlay
 from ..setup import Setup
-from ..upstream.definition_scan import DefinitionScanner
 from ..upstream.held_tools import pins_command
 from ..upstream.pin_factory import open_pins
 from ..upstream.pin_store import PinStore, ServerIdentity
@@ -56,18 +53,7 @@ class ServerCheck:
     held: Mapping[str, str] | None = None
     label: str = ""
     problems: tuple[str, ...] = ()
-    findings: Mapping[str, Sequence[Finding]] = field(default_factory=dict[str, Sequence[Finding]])
     took_ms: float = 0.0
-
-    @property
-    def soft_count(self) -> int:
-        """How many findings only need to be known."""
-        return sum(f.severity == "soft" for found in self.findings.values() for f in found)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as JSON data."""
-        found = {t: [f.to_dict() for f in findings] for t, findings in self.findings.items()}
-        return {**asdict(self), "findings": {tool: rows for tool, rows in found.items() if rows}}
 
     def describe_held_tools(self) -> Iterator[str]:
         """One sentence for each tool that is held, with the command that approves it."""
@@ -100,8 +86,7 @@ class CheckReport:
 
     def row(self) -> dict[str, Any]:
         """The report as JSON data."""
-        rows = [server.to_dict() for server in self.servers]
-        return {"status": self.verdict, **asdict(self), "servers": rows}
+        return {"status": self.verdict, **asdict(self)}
 
 
 CheckProgress = Callable[[Sequence[str], int], None]
@@ -236,10 +221,7 @@ def _compare_with_pins(
     if check.status != "ready":
         return check, ()
     identity, trusts_first = ServerIdentity.of(source.server), not setup.options.require_approval
-    scan = _scanner(source, sources, setup)
-    shadows = find_shadows(source, sources, setup.own_tool_names)
-    offers = tuple(build_offers(definitions, shadows, scan))
-    check = replace(check, findings={tool: scan.find(tool) for tool in definitions})
+    offers = tuple(build_offers(definitions, find_shadows(source, sources, setup.own_tool_names)))
     try:
         ledger = pins.ledger_for(identity)
         compared = ledger.record_offers(offers, trusts_first=trusts_first)
@@ -252,11 +234,6 @@ def _compare_with_pins(
     held = {p.tool: p.note or p.standing for p in compared.pins_on_hold if p.tool in definitions}
     available = [d.tool for d in definitions.values() if d.local not in held]
     return replace(check, held=held, label=pins.shortest_label(ledger)), available
-
-
-def _scanner(source: MCPSource, sources: Sequence[MCPSource], setup: Setup) -> DefinitionScanner:
-    known = KnownTools.of((each.name, tool) for each in sources for tool in each.definitions)
-    return DefinitionScanner(source.definitions, setup.scan_rules, known)
 
 
 def _build_report(

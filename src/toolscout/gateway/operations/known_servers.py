@@ -12,7 +12,6 @@ from ...catalog.catalog import Catalog
 from ...catalog.tool import Tool
 from ...errors import StoreError
 from ...journal.reading import row_data
-from ...scanning.tool_names import KnownTools
 from ...sources.mcp.listing import ServerTools
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.servers import Server
@@ -22,7 +21,6 @@ from ...store.factory import has_log, open_log
 from ...store.log_contract import LogFilter
 from ...tokens import default_counter
 from ..setup import Setup
-from ..upstream.definition_scan import DefinitionScanner
 from ..upstream.held_tools import HeldTools, approved_tool
 from ..upstream.pin_factory import open_pins
 from ..upstream.pin_store import ServerIdentity
@@ -180,8 +178,7 @@ class _Reader:
     def _compare(self, ledger: PinLedger, tools: Mapping[str, MCPToolDefinition]) -> PinLedger:
         """The pins as a gateway would have them after the last listing."""
         trusts_first = not self._setup.options.require_approval
-        scan = DefinitionScanner(tools, self._setup.scan_rules, KnownTools())
-        return ledger.record_offers(build_offers(tools, {}, scan), trusts_first=trusts_first)
+        return ledger.record_offers(build_offers(tools, {}), trusts_first=trusts_first)
 
     def _find_status(self, server: Server, problem: str) -> _LastStatus:
         if server.is_disabled:

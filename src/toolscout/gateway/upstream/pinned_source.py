@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Protocol, cast
 
 from ...catalog.result import Result
@@ -18,11 +17,8 @@ from ...catalog.sanitization import reveal_line, show_code, strip_hidden
 from ...catalog.tool import Tool, normalise_name
 from ...errors import StoreError
 from ...events import Sink, ToolHeldEvent
-from ...scanning.rules import RuleSet, default_rules
-from ...scanning.tool_names import KnownTools
 from ...sources.mcp import wire
 from ...sources.mcp.mcp_source import MCPSource, ToolChangedError
-from .definition_scan import DefinitionScanner
 from .held_tools import HeldTool, approved_tool, needed_names, pins_command
 from .pin_files import Stamp
 from .pin_store import PinStore, ServerIdentity
@@ -30,10 +26,7 @@ from .pins import Contradiction, PinLedger, ToolOffer
 
 log = logging.getLogger(__name__)
 _HELD = "Tools of server %r are held for approval: %s. See why: %s. Approve them: %s"
-_STANDING_WORDS = {
-    "shadow": "with the name of another tool",
-    "flagged": "that may attack the model",
-}
+_STANDING_WORDS = {"shadow": "with the name of another tool"}
 _IDENTITY_CHANGED = (
     "Server %r differs from the one pinned under that name: its command, arguments, folder or"
     " address changed. It is treated as a new server; see: %s"
@@ -56,10 +49,6 @@ class SiblingServers(Protocol):
 
     def find_shadows(self, source: MCPSource) -> Mapping[str, str]:
         """The tools of a server that use another's name, each with whose name it is."""
-        ...
-
-    def known_tools(self) -> KnownTools:
-        """The tools of all servers, to which others should not refer."""
         ...
 
     async def refresh_catalog(self, server: str) -> None:
@@ -85,7 +74,6 @@ class PinComparison:
     basis: Stamp | None = None
     awaits_listing: bool = False
     is_provisional: bool = False
-    rules: RuleSet | None = None
 
     @property
     def names_on_hold(self) -> tuple[str, ...]:
@@ -96,12 +84,10 @@ class PinComparison:
         self,
         definitions: Mapping[str, wire.MCPToolDefinition],
         shadows: Mapping[str, str],
-        rules: RuleSet,
     ) -> bool:
         """Whether a new comparison with the same pins would give the same result."""
         # Every listing makes a new mapping, so identity is enough and costs nothing.
-        is_same = definitions is self.definitions and shadows == self.shadows
-        return is_same and rules is self.rules
+        return definitions is self.definitions and shadows == self.shadows
 
 
 class PinnedSource:
@@ -115,7 +101,6 @@ class PinnedSource:
         siblings: SiblingServers,
         sink: Sink,
         trusts_first: Callable[[], bool] = lambda: True,
-        find_rules: Callable[[], RuleSet] = default_rules,
     ) -> None:
         self.name = inner.name
         self.inner = inner
@@ -123,7 +108,6 @@ class PinnedSource:
         self._siblings = siblings
         self._sink = sink
         self._trusts_first = trusts_first
-        self._find_rules = find_rules
         self._identity = ServerIdentity.of(inner.server)
         self._comparison = PinComparison(PinLedger(inner.name))
         self._version = -1
@@ -304,8 +288,7 @@ class PinnedSource:
         is_provisional, definitions = self.inner.is_provisional, self.inner.definitions
         shadows = self._siblings.find_shadows(self.inner)
         stamp = self._pins.stamp(self._identity)
-        rules = self._find_rules()
-        is_new_offer = not last.is_current_for(definitions, shadows, rules)
+        is_new_offer = not last.is_current_for(definitions, shadows)
         is_confirmed = last.is_provisional and not is_provisional
         is_same = not is_new_offer and (stamp, basis) == (last.stamp, last.basis)
         if is_same and not is_confirmed and not self._has_newer_version:
@@ -314,13 +297,12 @@ class PinnedSource:
         before = self._pins.ledger_for(self._identity)
         if not before.is_known and any(led.is_known for led in self._pins.ledgers(self.name)):
             log.warning(_IDENTITY_CHANGED, self.name, pins_command("list", self.name))
-        scan = DefinitionScanner(definitions, rules, self._siblings.known_tools())
-        offers = tuple(build_offers(definitions, shadows, scan))
+        offers = tuple(build_offers(definitions, shadows))
         if is_provisional and not before.is_known:
             ledger = before.record_offers(offers, trusts_first=trusts_first)
-            now = PinComparison(ledger, definitions, shadows, stamp, rules=rules)
-            return ledger, replace(now, version=version, basis=basis, is_provisional=True)
-        now = PinComparison(before, definitions, shadows, stamp, version, basis, rules=rules)
+            now = PinComparison(ledger, definitions, shadows, stamp, version, basis)
+            return ledger, replace(now, is_provisional=True)
+        now = PinComparison(before, definitions, shadows, stamp, version, basis)
         return self._record_news(now, offers, is_new_offer=is_new_offer, trusts_first=trusts_first)
 
     def _record_news(
@@ -387,9 +369,7 @@ def _retrieve_exception(task: asyncio.Task[None]) -> None:
 
 
 def build_offers(
-    definitions: Mapping[str, wire.MCPToolDefinition],
-    shadows: Mapping[str, str],
-    scan: DefinitionScanner,
+    definitions: Mapping[str, wire.MCPToolDefinition], shadows: Mapping[str, str]
 ) -> Iterator[ToolOffer]:
     """A server's definitions in the form that a ledger compares with its pins."""
     for definition in definitions.values():
@@ -398,7 +378,6 @@ def build_offers(
             digest=definition.digest,
             definition=wire.dump_definition(definition.raw),
             shadows=shadows.get(definition.local, ""),
-            scan=partial(scan.explain, definition.local),
         )
 
 

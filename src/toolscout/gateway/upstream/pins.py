@@ -7,13 +7,13 @@ shown field by field. The same pin decides whether a tool can be found and wheth
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from ...catalog.sanitization import reveal_hidden, show_code
 
-Standing = Literal["approved", "new", "changed", "shadow", "flagged", "revoked"]
+Standing = Literal["approved", "new", "changed", "shadow", "revoked"]
 """Why a tool is available or held."""
 
 _STANDINGS = frozenset(get_args(Standing))
@@ -52,17 +52,12 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class ToolOffer:
-    """A tool definition as a server sent it; `shadows` says whose name it uses, if any.
-
-    `scan` says why the definition looks like an attack, or nothing.
-    """
+    """A tool definition as a server sent it; `shadows` says whose name it uses, if any."""
 
     tool: str
     digest: str
     definition: Mapping[str, Any]
     shadows: str = ""
-    # A function: scanning takes time, and what is approved need not be scanned again.
-    scan: Callable[[], str] = field(default=str, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +94,9 @@ class PinLedger:
     ) -> PinLedger:
         """Compare what a server offers with its pins.
 
-        On first contact everything is approved if `trusts_first` is set, except what the scanner
-        finds. Later on, a tool that is new or differs from its pin is held. Without `is_newest`,
-        the server may have offered something else since: then a tool that a pin holds stays held.
+        On first contact everything is approved if `trusts_first` is set. Later on, a tool that is
+        new or differs from its pin is held. Without `is_newest`, the server may have offered
+        something else since: then a tool that a pin holds stays held.
         """
         pins = dict(self.pins)
         for offer in offers:
@@ -126,7 +121,7 @@ class PinLedger:
 
     def approve(self, *tools: str) -> PinLedger:
         """Approve the offered definitions of the named tools, or of all new and changed ones."""
-        # A shadowing, flagged or revoked tool has to be named: "approve all" does not include it.
+        # A shadowing or revoked tool has to be named: "approve all" does not include it.
         names = tools or tuple(n for n, p in self.pins.items() if p.standing in ("new", "changed"))
         return self._replace_pins({n: self.pins[n].approve() for n in names if n in self.pins})
 
@@ -148,7 +143,7 @@ class PinLedger:
 
 def _pin_first_offer(offer: ToolOffer, *, is_trusted: bool) -> Pin:
     pin = Pin(offer.tool, offered_digest=offer.digest, offered=offer.definition, standing="new")
-    return _decide_standing(pin.approve() if is_trusted and not offer.scan() else pin, offer)
+    return _decide_standing(pin.approve() if is_trusted else pin, offer)
 
 
 def _pin_next_offer(known: Pin, offer: ToolOffer, *, is_newest: bool) -> Pin:
@@ -173,12 +168,10 @@ def _decide_standing(pin: Pin, offer: ToolOffer) -> Pin:
         return pin
     if offer.shadows and not pin.is_excused:
         return replace(pin, standing="shadow", note=offer.shadows)
-    # A tool that returns to its approved definition is available again.
-    is_same = pin.digest == offer.digest
-    if not is_same and (finding := offer.scan()):
-        return replace(pin, standing="flagged", note=finding)
     if not pin.digest:
         return replace(pin, standing="new", note="")
+    # A tool that returns to its approved definition is available again.
+    is_same = pin.digest == offer.digest
     return replace(pin, standing="approved" if is_same else "changed", note="")
 
 

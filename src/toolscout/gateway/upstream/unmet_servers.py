@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 
-from ...scanning.tool_names import KnownTools
 from ...sources.mcp.listing import ServerTools
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.servers import Server
 from ..setup import Setup
-from .definition_scan import DefinitionScanner
 from .pin_factory import open_pins
 from .pin_store import ServerIdentity
 from .pinned_source import build_offers
@@ -28,9 +26,7 @@ def offered_ledger(setup: Setup, server: Server) -> PinLedger | None:
     if listing is None:
         return None
     known = open_pins(setup.config).ledger_for(ServerIdentity.of(server))
-    definitions = ServerTools.of(server, listing).definitions
-    scan = DefinitionScanner(definitions, setup.scan_rules, KnownTools())
-    offers = build_offers(definitions, {}, scan)
+    offers = build_offers(ServerTools.of(server, listing).definitions, {})
     trusts_first = not setup.options.require_approval
     return replace(known.record_offers(offers, trusts_first=trusts_first), is_known=known.is_known)
 

@@ -62,7 +62,6 @@ class UpstreamSide:
             sink=sink,
             reserved=setup.own_tool_names,
             trusts_first=not options.require_approval,
-            scan=setup.settings.scan,
             login_link=self._login_link,
             buckets=buckets,
         )
@@ -104,7 +103,6 @@ class UpstreamSide:
         self.upstreams.update_trust_rules(
             reserved=setup.own_tool_names,
             trusts_first=not setup.options.require_approval,
-            scan=setup.settings.scan,
         )
 
     async def apply(self, setup: Setup, box: Toolbox) -> None:

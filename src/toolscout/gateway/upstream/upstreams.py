@@ -12,7 +12,6 @@ import mcp_types as types
 from ...catalog.source import Source
 from ...catalog.tool import Tool, qualify_name
 from ...events import Sink, UpstreamConfiguredEvent, UpstreamRemovedEvent
-from ...scanning.tool_names import KnownTools
 from ...sources.mcp.content import MCPContentSource
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.login_request import LoginLink
@@ -24,7 +23,6 @@ from ...sources.openapi.api_source import API, OpenAPISource
 from ...sources.server_status import UP_STATUSES
 from ...store.rate_limits import BucketStore, MemoryBuckets
 from ...toolbox.toolbox import Toolbox
-from ..settings import ScanSettings
 from .held_tools import HeldTools
 from .pin_store import PinStore, ServerIdentity
 from .pinned_source import PinComparison, PinnedSource, find_shadows
@@ -49,7 +47,6 @@ class Upstreams:
         sink: Sink,
         reserved: Iterable[str] = (),
         trusts_first: bool = True,
-        scan: ScanSettings | None = None,
         login_link: LoginLink | None = None,
         buckets: BucketStore | None = None,
     ) -> None:
@@ -60,7 +57,6 @@ class Upstreams:
         self._sink = sink
         self._reserved = tuple(reserved)
         self._trusts_first = trusts_first
-        self._scan: ScanSettings = scan or ScanSettings()
         self._login_link = login_link
         self._sources: dict[str, PinnedSource] = {}
         self._apis: dict[str, API] = {}
@@ -238,18 +234,11 @@ class Upstreams:
             # A new name on one server may shadow, or stop shadowing, a tool of another.
             await self.refresh_stale_sources(self._box)
 
-    def update_trust_rules(
-        self,
-        *,
-        reserved: Iterable[str],
-        trusts_first: bool,
-        scan: ScanSettings | None = None,
-    ) -> None:
+    def update_trust_rules(self, *, reserved: Iterable[str], trusts_first: bool) -> None:
         """Change how tools are approved; a real change makes every comparison with pins stale."""
         names = tuple(reserved) or self._reserved
-        rules = scan or self._scan
-        if (names, trusts_first, rules) != (self._reserved, self._trusts_first, self._scan):
-            self._reserved, self._trusts_first, self._scan = names, trusts_first, rules
+        if (names, trusts_first) != (self._reserved, self._trusts_first):
+            self._reserved, self._trusts_first = names, trusts_first
             self.version += 1
 
     async def apply(self, servers: Iterable[Server], apis: Iterable[API], box: Toolbox) -> None:
@@ -318,11 +307,6 @@ class Upstreams:
         others = tuple(self._sources.values())
         return find_shadows(source, (s.inner for s in others), self._reserved)
 
-    def known_tools(self) -> KnownTools:
-        """The tools of all servers, to which others should not refer."""
-        sources = tuple(self._sources.values())
-        return KnownTools.of((s.name, tool) for s in sources for tool in s.inner.definitions)
-
     def _on_listing_change(self, source: MCPSource) -> None:
         self.version += 1
         self._notify_changed(source.name)
@@ -350,5 +334,4 @@ class Upstreams:
             siblings=self,
             sink=self._sink,
             trusts_first=lambda: self._trusts_first,
-            find_rules=lambda: self._scan.rule_set,
         )
