@@ -64,7 +64,22 @@ def test_the_wheel_is_pure_python(pure_wheel: Path):
     assert pure_wheel.name == f"toolscout-{TABLE['version']}-py3-none-any.whl"
     assert "Root-Is-Purelib: true" in facts
     assert re.findall("^Tag: (.*)$", facts, re.MULTILINE) == ["py3-none-any"]
-    plain = (".py", ".typed", ".md", ".jsonl", ".json", ".toml", ".yaml", ".yml", ".txt", ".html")
+    plain = (
+        ".py",
+        ".typed",
+        ".md",
+        ".jsonl",
+        ".json",
+        ".toml",
+        ".yaml",
+        ".yml",
+        ".txt",
+        ".html",
+        ".js",
+        ".css",
+        ".LICENSE",
+        "LICENSE",
+    )
     package = [name for name in names if name.startswith("toolscout/")]
     assert [name for name in package if not name.endswith(plain)] == []
     assert "toolscout/search/recipe.py" in names

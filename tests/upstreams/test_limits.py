@@ -200,7 +200,7 @@ async def test_a_full_queue_refuses_at_once(tmp_path: Path) -> None:
             refused = await source.call(tool, {})
         assert (refused.is_error, refused.code) == (True, "over_limit")
         said = refused.text
-        assert "busy with 1 other calls, and 1 more are waiting" in said
+        assert "busy with 1 other call, and 1 more are waiting" in said
         assert "The call has not run" in said
         for task in held:
             task.cancel()
