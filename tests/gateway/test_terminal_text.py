@@ -84,6 +84,8 @@ RUNS = [
     "pins diff --json",
 ]
 ELSEWHERE = {
+    "call": "its replies are tested in tests/console",
+    "policies": "its answers are tested in test_policies.py",
     "serve": "its lines are tested in test_logs.py",
     "chat": "its screens are tested below",
     "bench": "it reads files of labelled queries",
