@@ -652,6 +652,14 @@ class SyncToolbox:
         """Whether prompts and resources of a server may be used here: at least one tool may be."""
         return self._loop.run_function(self._box.admits_server, server)
 
+    def engine_for(self, rule: AllowRule | None) -> Engine:
+        """The search over the tools that a caller under this rule may see."""
+        return self._loop.run_function(self._box.engine_for, rule)
+
+    def stored_session(self, id: str) -> Record | None:  # noqa: A002 - as users say it
+        """A conversation as the store has it, without opening it."""
+        return self._loop.run(self._box.stored_session(id))
+
     def health(self) -> Health:
         """The status of the catalog, the sources, the store and the features."""
         return self._loop.run(self._box.health())
