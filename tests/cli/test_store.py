@@ -178,7 +178,7 @@ def test_checking_says_what_is_there_and_changes_nothing(
         assert sql.execute(query).fetchone() == (0,)
     moved = shell("store", "migrate", "--json")
     assert json.loads(moved.out) == {"before": 0, "after": 3}
-    assert "Up to date: schema 2" in shell("store", "migrate").out
+    assert "Up to date: schema 3" in shell("store", "migrate").out
     fill(url, records=3, rows=20)
     shown = shell("store", "check")
     assert shown.code == 0

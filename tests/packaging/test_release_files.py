@@ -77,6 +77,7 @@ def test_the_wheel_is_pure_python(pure_wheel: Path):
         ".html",
         ".js",
         ".css",
+        ".svg",
         ".LICENSE",
         "LICENSE",
     )

@@ -81,9 +81,8 @@ def _judge_by_replaced(results: Results, engine: Engine) -> Results:
 
 def _is_unsure(results: Results, engine: Engine) -> bool:
     """Whether the hits are likely wrong, by the similarity of the best one and the confidence."""
-    similarity = results.evidence.similarity if results.evidence else None
     # Until all vectors are there, similarity says nothing about tools without one.
-    if similarity is None or not engine.status.is_complete:
+    if _similarity(results) is None or not engine.status.is_complete:
         is_weak = results.confidence < _MIN_KEYWORD_CONFIDENCE
         return is_weak and not _fits_among_few(results, engine)
     if results.confidence == 1 or _has_all_words(results):  # requested by name
@@ -102,7 +101,7 @@ def is_far(results: Results) -> bool:
 
 
 def _is_far(results: Results, min_alone: float) -> bool:
-    similarity = results.evidence.similarity if results.evidence else None
+    similarity = _similarity(results)
     if results.confidence == 1:  # requested by name
         return False
     if similarity is None:
@@ -111,6 +110,12 @@ def _is_far(results: Results, min_alone: float) -> bool:
         return True
     is_alone = results.query.isascii() and not _has_keyword(results)
     return is_alone and similarity < min_alone
+
+
+def _similarity(results: Results) -> float | None:
+    """How similar the best hit is to the query; None if nothing can tell."""
+    evidence = results.evidence
+    return evidence.similarity if evidence and evidence.has_meaning else None
 
 
 def _has_all_words(results: Results) -> bool:

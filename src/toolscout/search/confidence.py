@@ -35,10 +35,10 @@ def strongest_evidence(
     """The evidence of the best hit, or of the one that is best without `lifts`, if stronger.
 
     A lift puts a tool first that has few words of the request, and must not make the search less
-    sure for that. Vectors of a text that no embedder can read say nothing: then only words count.
+    sure for that. Of a text that no embedder can read, only the words themselves count.
     """
     if not request.is_readable:
-        rankings = [r for r in rankings if isinstance(r, WordRanking)]
+        rankings = [r for r in rankings if isinstance(r, DenseRanking | WordRanking)]
     best = fused.slots[:1]
     evidence = gather_evidence(request, rankings, best)
     if not lifts:
@@ -84,12 +84,13 @@ def gather_evidence(request: RankingRequest, rankings: Sequence[Ranking], best: 
         matched=share * len(words),
         missing=(1 - share) * len(words),
         named=len(name & words) / max(1, len(name)),
+        is_readable=request.is_readable,
     )
 
 
 def confidence(evidence: Evidence) -> float:
     """The probability that a right tool is among the hits, by logistic regression."""
-    weights = KEYWORDS_ONLY if evidence.similarity is None else WITH_VECTORS
+    weights = WITH_VECTORS if evidence.has_meaning else KEYWORDS_ONLY
     total = sum(map(mul, weights, confidence_features(evidence)))
     return round(1e4 / (1 + exp(-total))) / 1e4
 

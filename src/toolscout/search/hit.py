@@ -66,6 +66,7 @@ class Evidence(NamedTuple):
     - `meaning`: the same in standard deviations
     - `matched`, `missing`: how many words of the request the tool has and lacks, weighted by idf
     - `named`: the share of the words in its name (without the server) that the request contains
+    - `is_readable`: whether an embedder knows the language; if not, its vectors say little
     """
 
     similarity: float | None = None
@@ -74,6 +75,12 @@ class Evidence(NamedTuple):
     matched: float = 0.0
     missing: float = 0.0
     named: float = 0.0
+    is_readable: bool = True
+
+    @property
+    def has_meaning(self) -> bool:
+        """Whether the similarity says that the request and the tool mean the same."""
+        return self.similarity is not None and self.is_readable
 
 
 class QueryVector(NamedTuple):
