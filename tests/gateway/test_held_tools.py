@@ -567,6 +567,27 @@ async def test_no_reply_lists_a_tool_as_found_and_as_held(serve: Serve, tmp_path
             assert is_found != ("held for approval" in said.lower()), said
 
 
+def test_a_tool_that_is_held_since_it_was_found_is_not_listed_twice() -> None:
+    push = Tool(name="s__push", description=TEXTS["push"], server="s")
+    held = HeldTools({"s": [push]}, {"s": "s"})
+    with closing(Engine(Catalog())) as engine, closing(HeldRanker(engine)) as ranker:
+        for has_others in (True, False):
+            texts = [
+                held.notice(
+                    ["push commits"],
+                    None,
+                    reply="",
+                    listed=listed,
+                    found=[],
+                    ranker=ranker,
+                    has_others=has_others,
+                ).text
+                for listed in (["s__push"], [])
+            ]
+            assert texts[0] == ""
+            assert APPROVE in texts[1]
+
+
 async def test_calls_of_a_disabled_and_of_a_failing_server_say_so(serve: Serve) -> None:
     servers = {
         "off": {**small(), "disabled": True},

@@ -105,15 +105,15 @@ class _Lines(_Display):
 
     def __init__(self, label: str) -> None:
         super().__init__(label, after_seconds=LINE_AFTER_SECONDS, every_seconds=LINE_EVERY_SECONDS)
-        self._has_printed = False
+        self._printed: set[str] = set()
 
     def _show(self) -> None:
-        self._has_printed = True
+        self._printed.add(self._label)
         print_text(f"{self._label}: {self._describe()}", is_error=True)
 
     def _finish(self) -> None:
-        # Only where a line said that work began: a quick command stays silent.
-        if self._has_printed and self._total and self._done >= self._total:
+        # Only where a line said that this work began: a quick step stays silent.
+        if self._label in self._printed and self._total and self._done >= self._total:
             print_text(f"{self._label}: {self._describe()}", is_error=True)
 
     def _describe(self) -> str:

@@ -196,7 +196,13 @@ def _describe_held(
         found = [hit.tool for hit in results.hits]
         has_others = bool(engine.catalog)
         notice = held.notice(
-            queries, allow, reply="", found=found, ranker=ranker, has_others=has_others
+            queries,
+            allow,
+            reply="",
+            listed=[tool.name for tool in found],
+            found=found,
+            ranker=ranker,
+            has_others=has_others,
         )
         return notice.text
 

@@ -318,6 +318,7 @@ class ClientSide:
                 queries,
                 rule,
                 reply=result.text,
+                listed=record.found,
                 found=[tool for name in record.found if (tool := catalog.get(name))],
                 ranker=self._upstream.held_ranker,
                 has_others=bool(catalog),

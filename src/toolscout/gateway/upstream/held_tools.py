@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -207,17 +207,18 @@ class HeldTools:
         allow: Allow | None,
         *,
         reply: str,
+        listed: Collection[str],
         found: Sequence[Tool],
         ranker: HeldRanker,
         has_others: bool,
     ) -> HeldNotice:
         """One line about the held tools that a search would have found; empty if there are none.
 
+        `listed` are the tools that the reply names, `found` those of them still in the catalog.
         If not `has_others`, all tools are held, and the line says at least how many there are.
         """
         by_query = {q: self.search([q], allow, found=found, ranker=ranker) for q in queries}
         # A tool may be held since the search began. The reply is about that moment.
-        listed = {tool.name for tool in found}
         every = {each.tool.name: each for fitting in by_query.values() for each in fitting}
         chosen = [each for name, each in every.items() if name not in listed]
         # The reply to `select:NAME` has explained the tool already.
@@ -226,7 +227,7 @@ class HeldTools:
             fitted = tuple(query for query, fitting in by_query.items() if fitting)
             text = _mention(held) if held else ""
             return HeldNotice(text, bool(held), line=_mention(chosen), queries=fitted)
-        count = self._count_line(allow) if queries and not has_others else ""
+        count = self._count_line(allow) if queries and not has_others and not listed else ""
         return HeldNotice(count, line=count)
 
     def _count_line(self, allow: Allow | None) -> str:
