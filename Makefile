@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# How many tests run side by side, and which of them: make tests ARGS="tests/search -k typo"
-JOBS ?= 2
+# How many tests run side by side (many wait for a process or a socket), and which of them: make tests ARGS="tests/search -k typo"
+JOBS ?= 4
 ARGS ?=
 
 .PHONY: help setup run test check-format lint types tests tests-quick format docs recording behaviours mutations attack fleet bench bench-ranking bench-quick conformance dist deploy-lint wheel fresh lock audit clean

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from hypothesis import settings
 # A busy machine is no failure: properties are judged by what they find, never by how long it took.
 settings.register_profile("toolscout", deadline=None)
 settings.load_profile("toolscout")
+
+# A shell starts jobs in the background with Ctrl-C ignored, and every child would inherit that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 if not IS_WORKER:  # workers inherit it

@@ -102,7 +102,7 @@ def running(command: list[str], log: Path) -> Iterator[None]:
             child.wait(DEADLINE_SECONDS)
 
 
-def wait_until(is_true: Callable[[], bool], log: Path) -> None:
+def wait_until(is_true: Callable[[], bool], log: Path | None = None) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while True:
         try:
@@ -110,7 +110,7 @@ def wait_until(is_true: Callable[[], bool], log: Path) -> None:
                 return
         except httpx2.HTTPError:
             pass
-        assert time.monotonic() < deadline, log.read_text()
+        assert time.monotonic() < deadline, log and log.read_text()
         time.sleep(0.1)
 
 
@@ -170,6 +170,8 @@ def test_the_request_with_which_haproxy_checks_is_answered_without_haproxy_too(
     request = f"{method} {path} {version}\r\nhost: {host}\r\nconnection: close\r\n\r\n"
     for replica in replicas:
         address = httpx2.URL(replica.url)
+        health = str(address.join("/health"))
+        wait_until(lambda url=health: get(url).status_code == 200)  # it has started
         with socket.create_connection((address.host, address.port or 0), DEADLINE_SECONDS) as sent:
             sent.sendall(request.encode())
             with sent.makefile("rb") as answer:
