@@ -19,6 +19,7 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.console.schema_form import read_arguments
 from toolscout.errors import InvalidArgumentsError
+from toolscout.evals.tool_rank import rank_tool
 from toolscout.search.engine import Engine
 
 TOOLS = "/playground/tools"
@@ -218,18 +219,18 @@ def test_the_rank_of_a_tool_is_its_place_among_all_hits() -> None:
     for query in ("send a letter", "read letters", "copy a file to mail"):
         hits = engine.search(query, limit=10).names
         for name in hits:
-            found = engine.rank_tool(query, name)
+            found = rank_tool(engine, query, name)
             assert (found.rank, found.tools) == (1 + hits.index(name), 3)
             assert sum(arm.score for arm in found.arms) == pytest.approx(found.score, abs=1e-3)
 
 
 def test_a_tool_that_no_search_can_find_says_why() -> None:
     engine = Engine(CATALOG)
-    hidden = engine.rank_tool("letter", "mail__send", allow=frozenset({"mail__read"}))
+    hidden = rank_tool(engine, "letter", "mail__send", allow=frozenset({"mail__read"}))
     assert hidden.problem == "unknown"
-    assert engine.rank_tool("letter server:files", "mail__send").problem == "filtered"
-    assert engine.rank_tool("select:mail__send", "mail__send").problem == "without words"
-    unmatched = engine.rank_tool("letter", "files__copy")
+    assert rank_tool(engine, "letter server:files", "mail__send").problem == "filtered"
+    assert rank_tool(engine, "select:mail__send", "mail__send").problem == "without words"
+    unmatched = rank_tool(engine, "letter", "files__copy")
     assert [arm.rank for arm in unmatched.arms if arm.arm == "words"] == [None]
 
 

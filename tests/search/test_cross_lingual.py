@@ -16,7 +16,7 @@ from toolscout.embedders.arrays import Floats
 from toolscout.embedders.cache import VectorCache
 from toolscout.errors import EmbedderError
 from toolscout.search.engine import Engine
-from toolscout.search.glossary import common_words
+from toolscout.search.glossary import usual_forms
 from toolscout.search.hit import Hit
 from toolscout.search.rankers.bm25f import BM25F
 from toolscout.search.rankers.cross_lingual import split_words
@@ -214,7 +214,7 @@ def test_a_catalog_that_has_lost_all_its_tools_has_no_words_left_to_learn() -> N
     emptied = Engine(Catalog(TOOLS), embedders=[Dictionary(*MEANINGS)])
     emptied.update(Catalog())
     assert emptied.fill().problem == ""
-    assert common_words(()) == {}
+    assert usual_forms(()) == {}
 
 
 def test_an_embedder_that_fails_at_a_word_is_reported_and_the_search_continues() -> None:
@@ -240,7 +240,7 @@ def test_a_term_goes_by_the_word_it_mostly_stands_for() -> None:
         tool("CalculateSum", "To calculate."),
         tool("查询天气", "Weather."),
     ]
-    words = common_words(tools)
+    words = {term: word for term, (word, _) in usual_forms(tools).items()}
     assert words["calcul"] == "calculate"
     assert {"查询", "询天", "天气"} <= words.keys()
     assert "an" not in words

@@ -16,13 +16,13 @@ from ..catalog.sanitization import first_sentence
 from ..config import Config
 from ..disclosure.doubt import judge_results
 from ..disclosure.nothing_fits import NOTHING_NOTE, UNSURE_NOTE
+from ..evals.tool_rank import RANK_PROBLEMS, ToolRank, rank_tool
 from ..events import ignore
 from ..program import command_line
 from ..search.engine import Allow, Engine
 from ..search.hit import Hit, Results
 from ..search.pipeline import MISSING_NAMES_PREFIX, note_missing_names
 from ..search.query import Mode, Query, parse_all
-from ..search.tool_rank import RANK_PROBLEMS, ToolRank
 from ..store.factory import has_store
 from .catalog_options import (
     add_overlay,
@@ -231,7 +231,7 @@ def _rank_tool(
     """Where the tool of `--why-not` stands; of several queries, for the first."""
     if options.why_not is None:
         return None
-    return engine.rank_tool(queries[0], options.why_not, allow=allow)
+    return rank_tool(engine, queries[0], options.why_not, allow=allow)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from ..embedders.worker import (
     ProgressCallback,
     ignore_fill,
 )
-from .glossary import Glossary, common_words, term_languages
+from .glossary import Glossary, usual_forms
 from .hit import QueryHits, Results
 from .index import Index
 from .merging import MIN_MERGED_HITS, merge_queries
@@ -32,7 +32,6 @@ from .rankers.cross_lingual import CrossLingual
 from .ranking import Allow, Arms, Fusion, Lift, Ranker, allow_mask, select_rankers, unwrap
 from .recipe import default_rankers, fuse
 from .spelling import Spelling
-from .tool_rank import ToolRank, rank_tool
 
 __all__ = ["Allow", "Arms", "Engine", "IndexStatus"]
 
@@ -228,8 +227,7 @@ class Engine:
         index, mask = snapshot.index, snapshot.mask(allow)
         limit = max(0, limit)
         queries = parse_all(query, mode=mode)
-        can_read = None if arms == "words" else self._can_read
-        pipeline = Pipeline(self._rankers[arms], self.fusion, self._spelling, self.lift, can_read)
+        pipeline = self.pipeline(arms)
         depth = limit if len(queries) == 1 else max(limit, MIN_MERGED_HITS)
         each = [run_query(pipeline, index, q, mask, limit=depth) for q in queries]
         found = each[0] if len(each) == 1 else merge_queries(each, limit=limit)
@@ -246,13 +244,10 @@ class Engine:
             vectors=found.vectors,
         )
 
-    def rank_tool(self, query: str, name: str, *, allow: Allow | None = None) -> ToolRank:
-        """Where one tool stands for a query: in all, and by each ranker."""
-        self.sync()
-        snapshot = self._snapshot
-        pipeline = Pipeline(self._rankers["all"], self.fusion, self._spelling, self.lift)
-        (parsed,) = parse_all(query)
-        return rank_tool(pipeline, snapshot.index, parsed, snapshot.mask(allow), name)
+    def pipeline(self, arms: Arms = "all") -> Pipeline:
+        """The parts that rank."""
+        can_read = None if arms == "words" else self._can_read
+        return Pipeline(self._rankers[arms], self.fusion, self._spelling, self.lift, can_read)
 
     def _is_word(self, text: str) -> bool:
         return any(is_word(text) for is_word in self._word_checks)
@@ -291,7 +286,7 @@ class Engine:
         is_wanted = embedder.id in self._translator_ids and size > 0
         if not is_wanted or (known is not None and not known.is_outgrown(size)):
             return {}
-        return common_words(snapshot.catalog)
+        return {term: word for term, (word, _) in usual_forms(snapshot.catalog).items()}
 
     def word_vectors(self, embedder: Embedder) -> Mapping[str, Floats]:
         """The words that an embedder has encoded, with their vectors."""
@@ -304,7 +299,7 @@ class Engine:
         """Store the vectors of words, each under its term."""
         snapshot = self._snapshot
         size = len(snapshot.index.lexicon.vocabulary)
-        languages = term_languages(snapshot.catalog)
+        languages = {term: its for term, (_, its) in usual_forms(snapshot.catalog).items()}
         glossary = Glossary.of(words, vectors, languages=languages, size=size)
         with self._write_lock:
             index = self._snapshot.index.with_glossary(embedder.id, glossary)

@@ -94,21 +94,11 @@ class Glossary:
         return found
 
 
-def common_words(tools: Collection[Tool]) -> dict[str, str]:
-    """The most common terms of a catalog, each with the word that it usually stands for.
+def usual_forms(tools: Collection[Tool]) -> dict[str, tuple[str, str]]:
+    """The most common terms of a catalog, each with the word and the language it is usually in.
 
     The word is encoded, not the term: encoders know words, not stems.
     """
-    return {term: word for term, (word, _) in _usual_forms(tools).items()}
-
-
-def term_languages(tools: Collection[Tool]) -> dict[str, str]:
-    """The most common terms of a catalog, each with the language that it is usually in."""
-    return {term: language for term, (_, language) in _usual_forms(tools).items()}
-
-
-def _usual_forms(tools: Collection[Tool]) -> dict[str, tuple[str, str]]:
-    """The word and the language in which each term occurs most often."""
     counts: dict[str, Counter[str]] = {}
     step = -(-len(tools) // _MAX_TOOLS)
     for text, language in chain.from_iterable(map(language_texts, list(tools)[:: step or 1])):

@@ -11,11 +11,11 @@ from starlette.responses import Response
 
 from ...catalog.tool import Tool
 from ...errors import CallRefusedError, UnknownToolError
+from ...evals.tool_rank import RANK_PROBLEMS, ToolRank, rank_tool
 from ...gateway.access import AccessRule
 from ...gateway.access_reasons import explain_access
 from ...gateway.identity.roles import Identity
 from ...search.hit import Hit
-from ...search.tool_rank import RANK_PROBLEMS, ToolRank
 from ...toolbox.call_record import CallRecord
 from ...toolbox.permissions import (
     ApprovalDecision,
@@ -188,7 +188,7 @@ def _tool_link(name: str) -> Html:
 
 def _explain_tool(visit: Visit, asked: _Question, rule: AccessRule | None) -> Html:
     engine = _engines.get(visit.gateway, rule, asked.sides[0][1])
-    found = engine.rank_tool(asked.query, asked.tool)
+    found = rank_tool(engine, asked.query, asked.tool)
     return tag(
         "section",
         {"class": "card", "aria-label": "Rank of the tool"},

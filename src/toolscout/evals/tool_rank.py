@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from ..embedders.arrays import Floats, Mask
-from .index import Index
-from .pipeline import Pipeline, fuse_rankings, prepare_request, rank_all
-from .query import Query
-from .ranking import Ranking, RankingRequest, apply_filters
-from .recipe import order_by_score, score_parts
+from ..embedders.arrays import Floats
+from ..search.engine import Engine
+from ..search.pipeline import fuse_rankings, prepare_request, rank_all
+from ..search.query import parse
+from ..search.ranking import Allow, Ranking, RankingRequest, apply_filters
+from ..search.recipe import order_by_score, score_parts
 
 RankProblem = Literal["", "unknown", "filtered", "without words"]
 """Why a tool has no rank: it cannot be seen, a filter of the query excludes it, or the query has
@@ -56,8 +56,11 @@ class ToolRank:
     notes: tuple[str, ...] = ()
 
 
-def rank_tool(pipeline: Pipeline, index: Index, query: Query, mask: Mask, name: str) -> ToolRank:
+def rank_tool(engine: Engine, text: str, name: str, *, allow: Allow | None = None) -> ToolRank:
     """Score every tool that a query admits, and look where one of them stands."""
+    engine.sync()
+    snapshot, pipeline, query = engine.snapshot, engine.pipeline(), parse(text)
+    index, mask = snapshot.index, snapshot.mask(allow)
     slot = index.slot(name)
     if slot is None or not mask[slot]:
         return ToolRank(name, problem="unknown")
