@@ -49,11 +49,8 @@ def strongest_evidence(
     place = int((fused.scores - lifted).argmax())
     other = gather_evidence(request, rankings, fused.slots[place : place + 1])
     stronger = max(evidence, other, key=confidence)
-    return stronger._replace(similarity=_larger(evidence.similarity, other.similarity))
-
-
-def _larger(one: float | None, other: float | None) -> float | None:
-    return max((x for x in (one, other) if x is not None), default=None)
+    nearest = max(evidence, other, key=lambda e: e.similarity or 0.0)
+    return stronger._replace(similarity=nearest.similarity)
 
 
 def gather_evidence(request: RankingRequest, rankings: Sequence[Ranking], best: Ints) -> Evidence:

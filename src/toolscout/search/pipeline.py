@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ..errors import EmbedderError
 from .clauses import drop_contents, split_clauses
 from .confidence import confidence, has_words, is_exact_name, strongest_evidence
 from .deprecation import demote_deprecated
-from .hit import MAX_NEAR, Hit, QueryHits, QueryVector, Reason
+from .hit import MAX_NEAR, Hit, QueryHits, Reason
 from .index import Index
 from .query import MAX_NAMES, Query
 from .rankers.dense import DenseRanking
@@ -90,13 +89,6 @@ def _run_filtered(
             return found._replace(confidence=float(bool(found.hits)))
     if not query.words:
         return _list_tools(index, mask, limit)
-    return _search_words(pipeline, index, query, mask, limit)
-
-
-def _search_words(
-    pipeline: Pipeline, index: Index, query: Query, mask: Mask, limit: int
-) -> QueryHits:
-    """Search for the words of a query, typos corrected."""
     request, notes = prepare_request(pipeline, index, query, mask, limit=limit)
     return _rank_and_fuse(pipeline, request, notes=notes)
 
@@ -160,7 +152,7 @@ def _rank_and_fuse(
         near=_next_names(request, fused, hits),
         notes=notes,
         evidence=evidence,
-        vectors=tuple(islice(_query_vectors(rankings), 1)),
+        vectors=tuple([r.query_vector for r in rankings if isinstance(r, DenseRanking)][:1]),
         is_readable=request.is_readable,
     )
 
@@ -189,10 +181,6 @@ def fuse_rankings(
     if pipeline.lift is None:
         return rankings, pipeline.fusion(request, rankings)
     return pipeline.lift.fuse(request, rankings, pipeline.fusion)
-
-
-def _query_vectors(rankings: Sequence[Ranking]) -> Iterator[QueryVector]:
-    return (ranking.query_vector for ranking in rankings if isinstance(ranking, DenseRanking))
 
 
 def _drop_forbidden(request: RankingRequest, fused: FusedRanking) -> FusedRanking:

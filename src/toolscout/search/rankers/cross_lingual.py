@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from threading import Lock
 
 import numpy as np
 
-from ...embedders.arrays import Floats, Mask
+from ...embedders.arrays import Mask
 from ...embedders.embedder import (
     CrossLingualEmbedder,
-    encode_texts,
     normalize_rows,
     vocabulary_coverage,
 )
 from ...embedders.languages import is_probably_in
+from ...embedders.query_vectors import QueryVectors
 from ..analyzer import needs_bigrams, terms
 from ..glossary import WORD, Glossary, Translations
 from ..lexicon import Term
@@ -31,7 +30,6 @@ FLUENT_SHARE = 0.5
 # Bounds the words to encode: encoding is the slowest part of a search.
 _MAX_WORDS = 64
 _MAX_WORD_CHARS = 40
-_CACHE_SIZE = 4_096
 # Unicode normalisation of unusual combining marks takes quadratic time.
 _MAX_QUERY_CHARS = 1_000
 # Stand-ins for words in scripts without spaces: runs of Han, Katakana or Hangul.
@@ -55,8 +53,7 @@ class CrossLingual:
     def __init__(self, embedder: CrossLingualEmbedder, *, weight: float = WEIGHT) -> None:
         self.embedder = embedder
         self.weight = weight
-        self._vectors: dict[str, Floats] = {}
-        self._lock = Lock()
+        self._queries = QueryVectors(embedder)
 
     def rank(self, request: RankingRequest) -> LexicalRanking | None:
         """Score the tools that contain translations of the query's unknown words."""
@@ -84,27 +81,11 @@ class CrossLingual:
         self, request: RankingRequest, glossary: Glossary, words: Sequence[str], among: Mask
     ) -> list[Translations]:
         """Translate words, leaving out translations that only hidden tools contain."""
-        known = self._word_vectors(words)
-        vectors = np.stack([known[word] for word in words])
+        vectors = normalize_rows(self._queries.encode(words))
         threshold = self.embedder.translation_threshold
         found = glossary.translations(vectors, min_similarity=threshold, among=among)
         visible = {t.text for t in request.find_terms({*chain(*found)})}
         return [{t: share for t, share in its.items() if t in visible} for its in found]
-
-    def _word_vectors(self, words: Sequence[str]) -> Mapping[str, Floats]:
-        """The vectors of words; known ones come from memory."""
-        # The lock is not held while encoding: two threads may encode the same word, but none waits
-        # for the words of another.
-        with self._lock:
-            known = {word: self._vectors[word] for word in words if word in self._vectors}
-        if new := [word for word in words if word not in known]:
-            rows = normalize_rows(encode_texts(self.embedder, new, are_queries=True))
-            known |= zip(new, rows, strict=True)
-            with self._lock:
-                if len(self._vectors) > _CACHE_SIZE:
-                    self._vectors.clear()
-                self._vectors |= known
-        return known
 
 
 def _in_other_languages(glossary: Glossary, text: str) -> Mask:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -11,10 +10,10 @@ from ...embedders.arrays import Floats, Ints
 from ...embedders.embedder import (
     Embedder,
     dimension_error,
-    encode_texts,
     normalize_rows,
     vocabulary_coverage,
 )
+from ...embedders.query_vectors import QueryVectors
 from ...embedders.threads import one_thread
 from ..analyzer import latin_share
 from ..hit import QueryVector, Reason
@@ -22,7 +21,6 @@ from ..ranking import RankingRequest
 from ..vectors import Vectors
 from .exact import is_tool_name
 
-_CACHE_SIZE = 512
 # Encoding is most of what a search costs. Of a long request, the clauses with most known words (by
 # idf) are encoded, and the mean of their vectors stands for the whole.
 MAX_ENCODED_CLAUSES = 12
@@ -52,7 +50,7 @@ class Dense:
         self.embedder = embedder
         self.weight = weight
         self.rescore_factor = rescore_factor
-        self._encode = lru_cache(maxsize=_CACHE_SIZE)(self._encode_texts)
+        self._queries = QueryVectors(embedder)
 
     def rank(self, request: RankingRequest) -> DenseRanking | None:
         """Compare the request with every visible tool that has a vector."""
@@ -93,17 +91,11 @@ class Dense:
     def _views(self, text: str, clauses: tuple[str, ...]) -> Floats:
         """The vector of the whole request, then one for each of its clauses, if it has several."""
         if len(clauses) < 2:
-            return self._encode((text,))
+            return self._queries.encode((text,))
         if len(clauses) <= _MAX_CLAUSES_BESIDE_WHOLE:
-            return self._encode((text, *clauses))
-        rows = self._encode(tuple(clause[:_MAX_CLAUSE_CHARS] for clause in clauses))
+            return self._queries.encode((text, *clauses))
+        rows = self._queries.encode([clause[:_MAX_CLAUSE_CHARS] for clause in clauses])
         return np.concatenate([normalize_rows(rows.mean(axis=0, keepdims=True)), rows])
-
-    def _encode_texts(self, texts: tuple[str, ...]) -> Floats:
-        """One row per text; equal texts are encoded once."""
-        distinct = list(dict.fromkeys(texts))
-        rows = encode_texts(self.embedder, distinct, are_queries=True)
-        return rows[[distinct.index(t) for t in texts]]
 
 
 def _chosen_clauses(request: RankingRequest) -> tuple[int, ...]:
