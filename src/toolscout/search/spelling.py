@@ -10,7 +10,7 @@ from threading import Lock
 from rapidfuzz.distance import OSA
 from rapidfuzz.process import extract
 
-from .analyzer import terms, word_forms
+from .analyzer import word_forms
 from .lexicon import Vocabulary
 
 MIN_WORD_CHARS = 4
@@ -19,8 +19,6 @@ MAX_WORD_CHARS = 40
 _MIN_EDIT_CHARS = 5
 # In shorter words two edits change too much: most words would have a neighbour.
 _MIN_TWO_EDIT_CHARS = 8
-# Short stems of different words are too alike.
-_MIN_STEM_CHARS = 6
 _CACHE_SIZE = 4_096
 
 # Letters that are taken for each other: neighbours on a keyboard, and those that sound alike.
@@ -73,7 +71,7 @@ class WordList:
 
 @dataclass(slots=True)
 class Spelling:
-    """The words of a catalog as written, and its terms, each with the words that it stands for.
+    """The words of a catalog as written.
 
     Built when the first typo is met, and extended as the catalog grows. Words of removed tools
     stay: the caller checks that a tool still has a word.
@@ -85,34 +83,17 @@ class Spelling:
     """Whether something is made like a word, so that only a likely typo in it is corrected."""
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     words: WordList = field(default_factory=WordList)
-    terms: WordList = field(default_factory=WordList)
-    forms: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     lock: Lock = field(default_factory=Lock)
 
     def near_words(self, vocabulary: Vocabulary, word: str) -> Near:
         """The words near a word."""
         with self.lock:
-            self._sync(vocabulary)
+            if vocabulary is not self.vocabulary:
+                self.vocabulary, self.words = vocabulary, WordList()
+            if self.words.read < (end := len(vocabulary.words)):
+                new = islice(vocabulary.words, self.words.read, end)
+                self.words.add(word_forms(new), read=end)
             return self.words.find_near(word)
-
-    def near_terms(self, term: str) -> Near:
-        """The terms near a term: finds typos in forms of a word that no tool writes."""
-        with self.lock:
-            return self.terms.find_near(term) if len(term) >= _MIN_STEM_CHARS else []
-
-    def _sync(self, vocabulary: Vocabulary) -> None:
-        """Add what is new in the vocabulary, or start again with another vocabulary."""
-        if vocabulary is not self.vocabulary:
-            self.vocabulary = vocabulary
-            self.words, self.terms, self.forms = WordList(), WordList(), {}
-        if self.words.read < (end := len(vocabulary.words)):
-            new = list(dict.fromkeys(word_forms(islice(vocabulary.words, self.words.read, end))))
-            self.words.add(new, read=end)
-            for word in new:
-                for term in terms(word)[:1]:
-                    self.forms.setdefault(term, []).append(word)
-        if self.terms.read < (end := len(vocabulary.terms)):
-            self.terms.add(islice(vocabulary.terms, self.terms.read, end), read=end)
 
 
 def is_likely_typo(word: str, other: str, distance: int) -> bool:

@@ -7,7 +7,6 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
-from rapidfuzz.distance import OSA
 
 from ..catalog.tool import Tool
 from ..embedders.arrays import Mask
@@ -94,8 +93,7 @@ def _find_correction(
 ) -> tuple[str, str] | None:
     """The term and the word that a typo stands for.
 
-    The typed word is compared with words as tools write them. Only then its stem is compared with
-    their stems, since the word may be a form that no tool writes.
+    It is compared with words as tools write them.
     """
     found = spelling.near_words(index.shared.vocabulary, word)
     near = [(distance, other, terms(other)[:1]) for distance, other in found]
@@ -106,12 +104,6 @@ def _find_correction(
             break
         if _occurs_in_tools(index, known, other, allowed):
             return known.text, other
-    if term == word:
-        return None
-    stems = [(distance, stem, stem) for distance, stem in spelling.near_terms(term)]
-    for _, known, is_likely in _order_candidates(index, term, stems, allowed):
-        if is_likely or not spelling.is_wordlike(word):
-            return known.text, _closest_form(index, spelling, word, known, allowed)
     return None
 
 
@@ -138,13 +130,6 @@ def _order_candidates(
             found.append(((not is_likely_typo(word, other, distance), *rank), known))
     found.sort(key=lambda pair: pair[0])
     yield from ((rank[-1], known, not rank[0]) for rank, known in found)
-
-
-def _closest_form(index: Index, spelling: Spelling, word: str, known: Term, allowed: Mask) -> str:
-    """The form of a term in visible tools that is closest to a word."""
-    forms = sorted(spelling.forms.get(known.text, ()), key=lambda f: (OSA.distance(word, f), f))
-    visible = (form for form in forms if _occurs_in_tools(index, known, form, allowed))
-    return next(visible, known.text)
 
 
 def _occurs_in_tools(index: Index, known: Term, word: str, allowed: Mask) -> bool:
