@@ -15,13 +15,14 @@ from ..search.analyzer import terms
 from ..search.engine import Allow, Engine
 from ..search.hit import Results, Verdict
 from .noise import drop_noise
+from .small_talk import is_small_talk
 
 MIN_LIKELY = 0.5
 """The confidence of likely hits is at least this; that of others is lower."""
 
-# Hits with less are unsure. Between this and MIN_LIKELY, 10 of 12 real requests found the right
-# tool, so they are likely, and their confidence is too low.
-_MIN_CONFIDENCE = 0.35
+# Hits with less are unsure. Between this and MIN_LIKELY most real requests find the right tool, so
+# they are likely, and their confidence is too low.
+_MIN_CONFIDENCE = 0.37
 # Shown with two digits, so that no unsure search looks likely.
 _MAX_UNSURE = 0.34
 
@@ -89,7 +90,9 @@ def _is_unsure(results: Results, engine: Engine) -> bool:
         return False
     if _is_in_a_name(results):
         return False
-    return results.confidence < _MIN_CONFIDENCE or _is_far(results, _MIN_SIMILARITY_ALONE)
+    if results.confidence < _MIN_CONFIDENCE or _is_far(results, _MIN_SIMILARITY_ALONE):
+        return True
+    return is_small_talk(results, engine)
 
 
 def is_far(results: Results) -> bool:

@@ -15,7 +15,7 @@ _NOISE_SIMILARITY = 0.35
 # For a query with a real word. In sixteen languages, two of 126 right answers are below.
 _MIN_SIMILARITY = 0.1
 # docs/decisions/ranking.md has the shares of real and of other requests below these.
-_MIN_CONFIDENCE = 0.1
+_MIN_CONFIDENCE = 0.12
 _LATIN_WORD = re.compile(r"[^\W\d_]{3,}")
 _MAX_CHECKED_CHARS = 500
 _PIECE_CHARS = 3

@@ -50,7 +50,7 @@ class Dense:
         self.embedder = embedder
         self.weight = weight
         self.rescore_factor = rescore_factor
-        self._queries = QueryVectors(embedder)
+        self.queries = QueryVectors(embedder)
 
     def rank(self, request: RankingRequest) -> DenseRanking | None:
         """Compare the request with every visible tool that has a vector."""
@@ -91,10 +91,10 @@ class Dense:
     def _views(self, text: str, clauses: tuple[str, ...]) -> Floats:
         """The vector of the whole request, then one for each of its clauses, if it has several."""
         if len(clauses) < 2:
-            return self._queries.encode((text,))
+            return self.queries.encode((text,))
         if len(clauses) <= _MAX_CLAUSES_BESIDE_WHOLE:
-            return self._queries.encode((text, *clauses))
-        rows = self._queries.encode([clause[:_MAX_CLAUSE_CHARS] for clause in clauses])
+            return self.queries.encode((text, *clauses))
+        rows = self.queries.encode([clause[:_MAX_CLAUSE_CHARS] for clause in clauses])
         return np.concatenate([normalize_rows(rows.mean(axis=0, keepdims=True)), rows])
 
 
