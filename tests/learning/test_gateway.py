@@ -139,8 +139,16 @@ async def test_a_reset_reaches_a_running_gateway(tmp_path: Path):
         async with Client(url) as client:
             before = await use(client)
             await wait_for_place(client, lambda place: place < before)
+            assert (await read_health(url))["observations"] >= 1
             assert run_learn(tmp_path, "reset", TOOL)["removed"] >= 1
+            assert (await read_health(url))["observations"] == 0
             await wait_for_place(client, lambda place: place == before)
+
+
+async def read_health(url: str) -> Any:
+    """What `/health` says about learning."""
+    async with httpx2.AsyncClient() as http:
+        return (await http.get(url.replace("/mcp", "/health"))).json()["parts"]["learning"]
 
 
 def run_learn(folder: Path, *arguments: str) -> Any:

@@ -35,6 +35,8 @@ _MAX_REST_SECONDS = 10.0
 # A principal that repeats a request and a call adds nothing, until this many rows came after it.
 _RECENT_ROWS = 1_024
 _MAX_PENDING = 1_000
+# A report of the status waits no longer than this for changes that another process made.
+_REFRESH_SECONDS = 2.0
 SHADOW_DEPTHS = (1, 5)
 
 
@@ -127,7 +129,16 @@ class Learner:
             recent = self._turns.recent_calls(session, principal, client, self._clock())
         return after_calls(recent)
 
-    def flush(self, *, ends_turns: bool = False) -> None:
+    def refresh(self) -> None:
+        """Take over what another process has changed, such as a reset; waits a moment at most."""
+        try:
+            is_due = self._buffer is not None and self._buffer.has_changed()
+        except StoreError:  # the worker meets it too, and reports it
+            return
+        if is_due:
+            self.flush(seconds=_REFRESH_SECONDS)
+
+    def flush(self, *, ends_turns: bool = False, seconds: float | None = None) -> None:
         """Wait until everything observed is stored and learned; `ends_turns` ends open turns."""
         if ends_turns:
             with self._lock:
@@ -139,7 +150,7 @@ class Learner:
             self._is_flushing = True
         self._wake()
         with self._work:
-            self._work.wait_for(lambda: not self._is_flushing or self._is_closed)
+            self._work.wait_for(lambda: not self._is_flushing or self._is_closed, timeout=seconds)
 
     def erase(self, principal: str) -> int:
         """Remove the observations of one principal, and learn again without them; how many."""

@@ -70,7 +70,7 @@ async def check_health(
     if journal is not None:
         parts["journal"] = _journal_health(journal)
     if learner is not None:
-        parts["learning"] = _learning_health(learner)
+        parts["learning"] = await _learning_health(learner)
     for name, feature in features.by_name.items():
         parts[name] = _add_problems(_feature_health(feature), feature_problems.get(name, ()))
     return Health(parts)
@@ -132,7 +132,8 @@ def _journal_health(journal: Journal) -> ComponentHealth:
     return ComponentHealth("degraded", {"why": state.reason, "missed": state.missed})
 
 
-def _learning_health(learner: Learner) -> ComponentHealth:
+async def _learning_health(learner: Learner) -> ComponentHealth:
+    await asyncio.to_thread(learner.refresh)
     state = learner.status
     facts = {"mode": state.mode, "observations": state.observations, "tools": state.tools}
     if not state.problems:
