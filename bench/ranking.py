@@ -19,10 +19,10 @@ import argparse
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,8 @@ from toolscout.evals.dataset import LabelledQuery, read_queries
 from toolscout.examples import CATALOG
 from toolscout.search import clauses, fields, glossary
 from toolscout.search.engine import Engine
+from toolscout.search.pipeline import run_query
+from toolscout.search.query import parse
 from toolscout.search.rankers import cross_lingual, exact
 from toolscout.search.rankers.bm25f import BM25F
 from toolscout.search.rankers.cross_lingual import CrossLingual
@@ -88,7 +90,30 @@ class Searches(Protocol):
     def search(self, query: str, *, limit: int) -> Names: ...
 
 
-Make = Callable[[Catalog], Searches]
+Make = Callable[[Sequence[Tool]], Searches]
+
+
+class Found(NamedTuple):
+    """The names that a search found."""
+
+    names: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Changed:
+    """An engine with other parts, which shares its index."""
+
+    engine: Engine
+    parts: Mapping[str, object]
+
+    def fill(self) -> None:
+        self.engine.fill()
+
+    def search(self, query: str, *, limit: int) -> Found:
+        index = self.engine.snapshot.index
+        pipeline = replace(self.engine.pipeline(), **self.parts)  # pyright: ignore[reportArgumentType] # fields of Pipeline
+        found = run_query(pipeline, index, parse(query), index.alive, limit=limit)
+        return Found([hit.name for hit in found.hits])
 
 
 @dataclass(frozen=True)
@@ -135,24 +160,40 @@ class Remembering(UniversalEncoder):
 
 @dataclass
 class Variants:
-    """The default, and the default with one part or constant changed."""
+    """The default, and the default with one part or constant changed.
+
+    What changes no index shares one for each set: filling it takes longer than the searches.
+    """
 
     encoder: Remembering = field(default_factory=Remembering)
     cache: VectorCache = field(
         default_factory=lambda: VectorCache(Config.read().cache_folder / "vectors.sqlite3")
     )
 
-    def engine(self, catalog: Catalog, **changed: object) -> Engine:
-        return Engine(catalog, embedders=[self.encoder], cache=self.cache, **changed)  # pyright: ignore[reportArgumentType] # keywords of Engine
+    engines: dict[int, tuple[Sequence[Tool], Engine]] = field(
+        default_factory=dict[int, tuple[Sequence[Tool], Engine]]
+    )
 
-    def default(self, **changed: object) -> Variant:
-        return Variant(partial(self.engine, **changed))
+    def engine(self, tools: Sequence[Tool], **changed: object) -> Engine:
+        return Engine(Catalog(tools), embedders=[self.encoder], cache=self.cache, **changed)  # pyright: ignore[reportArgumentType] # keywords of Engine
+
+    def changed(self, tools: Sequence[Tool], **parts: object) -> Changed:
+        if id(tools) not in self.engines:  # the tools are kept too, so that the id stays theirs
+            self.engines[id(tools)] = tools, self.engine(tools)
+        return Changed(self.engines[id(tools)][1], parts)
+
+    def default(self, **parts: object) -> Variant:
+        return Variant(partial(self.changed, **parts))
 
     def plain(self) -> Variant:
-        return Variant(partial(PlainRecipe, embedder=self.encoder, cache=self.cache))
+        def make(tools: Sequence[Tool]) -> PlainRecipe:
+            return PlainRecipe(Catalog(tools), embedder=self.encoder, cache=self.cache)
+
+        return Variant(make)
 
     def fixed(self, module: object, name: str, values: Sequence[object]) -> dict[str, Variant]:
-        make = self.engine
+        # The fields are weighed when tools are indexed, the other constants in each search.
+        make = self.engine if module is fields else self.changed
         return {f"{x:g}": Variant(make, module, {name: x}) for x in values}
 
     def field_weights(self, name: str, values: Sequence[float]) -> dict[str, Variant]:
@@ -170,7 +211,7 @@ class Variants:
         chosen += [BM25F(weight=words, doubt=doubt)] if words else []
         chosen += [Dense(self.encoder, weight=meaning)] if meaning else []
         chosen += [CrossLingual(self.encoder, weight=translation)] if translation else []
-        return self.default(rankers=chosen)
+        return self.default(rankers=tuple(chosen))
 
     def parts(self) -> dict[str, Variant]:
         texts = ("description", "bare name", "required parameters")
@@ -180,15 +221,15 @@ class Variants:
             "without meaning": self.rankers(meaning=0, translation=0),
             "without translated words": self.rankers(translation=0),
             "without names": self.default(
-                rankers=[BM25F(), Dense(self.encoder), CrossLingual(self.encoder)]
+                rankers=(BM25F(), Dense(self.encoder), CrossLingual(self.encoder))
             ),
             "without doubt of unknown words": self.rankers(doubt=0),
             "without clauses": self.default(fusion=partial(fuse, clause_share=0.0, diversity=0.0)),
             "without diversity": self.default(fusion=partial(fuse, diversity=0.0)),
-            "without typo correction": self.default(corrects_typos=False),
+            "without typo correction": self.default(spelling=None),
             **{
-                f"without the text of the {text}": self.default(
-                    text_recipe=partial(without_text, number)
+                f"without the text of the {text}": Variant(
+                    partial(self.engine, text_recipe=partial(without_text, number))
                 )
                 for number, text in enumerate(texts)
             },
@@ -276,7 +317,7 @@ def measure(variant: Variant, sets: Mapping[str, Asked], label: str) -> Scores:
         for name, asked in sets.items():
             print(f"\r{label}: {name} …\033[K", end="", file=sys.stderr, flush=True)
             if engine is None or asked.tools != tools:  # some neighbours have the same catalog
-                engine, tools = variant.make(Catalog(asked.tools)), asked.tools
+                engine, tools = variant.make(asked.tools), asked.tools
                 engine.fill()
             found = [(engine.search(q.query, limit=10).names, q) for q in asked.queries]
             rows = [ranking_metrics(names, q) for names, q in found]
@@ -373,7 +414,7 @@ def print_siblings(variants: Variants, sets: Mapping[str, Asked]) -> None:
     for name, asked in sets.items():
         if len(set(sibling_groups(asked.tools).values())) < 2:
             continue
-        engine = variants.engine(Catalog(asked.tools))
+        engine = variants.engine(asked.tools)
         engine.fill()
         found = measure_siblings(engine, asked.tools, asked.queries)
         print(f"| {name} | {found.row()} |", flush=True)

@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from bench.plain_recipe import PlainRecipe, standardized, weigh_terms
@@ -53,14 +55,24 @@ def test_a_variant_changes_constants_only_while_it_is_measured():
     before = fields.K1
     seen: list[float] = []
 
-    def make(catalog: Catalog) -> Engine:
+    def make(tools: Sequence[Tool]) -> Engine:
         seen.append(fields.K1)
-        return Engine(catalog)
+        return Engine(Catalog(tools))
 
     sets = {"azure_mcp": ranking.Asked(TOOLS, [asked("send an email", "mail_send")])}
     scores = ranking.measure(Variant(make, fields, {"K1": 7.0}), sets, "K1")
     assert scores["azure_mcp"].tolist() == [[1, 1, 1]]
     assert (seen, fields.K1) == ([7.0], before)
+
+
+def test_a_changed_part_shares_the_index_and_changes_the_ranks():
+    variants = ranking.Variants()
+    variants.engines[id(TOOLS)] = TOOLS, Engine(Catalog(TOOLS))
+    default, nothing = variants.changed(TOOLS), variants.changed(TOOLS, rankers=())
+    assert default.engine is nothing.engine
+    assert default.search("send an email", limit=1).names == ["mail_send"]
+    assert nothing.search("send an email", limit=1).names == []
+    variants.cache.close()
 
 
 def test_the_comparison_with_the_plain_recipe_says_how_far_the_default_is_ahead(
