@@ -199,6 +199,7 @@ def test_vectors_of_a_text_that_no_embedder_can_read_do_not_count_as_evidence(
         "weather in Tromsø",
         "send Nguyễn Văn Đức the report please",
         "Schick Jiří Dvořák und Ondřej Kovář bitte den Bericht",
+        "show the smörgåsbord menu of the restaurant",
         "Tokyo Osaka Kyoto Nara trip",
         "kubectl get pods -n kube-system | grep nginx",
         "npm install lodash && git rebase -i main",
@@ -212,6 +213,15 @@ def test_vectors_of_a_text_that_no_embedder_can_read_do_not_count_as_evidence(
 )
 def test_a_request_in_a_known_language_gets_no_note(engine: Engine, query: str) -> None:
     assert LANGUAGE_NOTE not in engine.search(query).notes
+
+
+@pytest.mark.parametrize(
+    "query", ["sänk volymen på TV till 90 procent", "vart sparas min data någonstans"]
+)
+def test_one_word_in_letters_of_another_language_is_enough_among_unfamiliar_ones(
+    engine: Engine, query: str
+) -> None:
+    assert LANGUAGE_NOTE in engine.search(query).notes
 
 
 MEASURED = "地区γ射线水平为0.05 Grays，α粒子水平为0.03 Grays，温度为20摄氏度；"

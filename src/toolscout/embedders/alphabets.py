@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .trigrams import is_familiar, is_foreign
+from .trigrams import is_familiar, is_foreign, is_unfamiliar
 
 _WORD = re.compile(r"[^\W\d_]+")
 # Beyond ASCII, the letters of Dutch, French, German, Italian, Polish, Portuguese, Spanish and
@@ -36,6 +36,9 @@ def is_known_language(text: str, coverage: float) -> bool:
     if text.isascii() or not words:
         return True
     foreign = [word for word in words if _has_foreign_letter(word)]
+    # One such word is enough if it is no name, and the others look foreign too.
+    if any(word[0].islower() for word in foreign) and is_unfamiliar(text):
+        return False
     if len(foreign) >= _MIN_SHARE * len(words) and len(foreign) > (coverage == 1):
         return _has_only_foreign_names(words)
     if _CYRILLIC.search(text):

@@ -80,6 +80,11 @@ def is_familiar(text: str) -> bool:
     return _foreign_evidence(text) < -_MIN_FAMILIAR_EVIDENCE
 
 
+def is_unfamiliar(text: str) -> bool:
+    """Whether a text in Latin or Cyrillic letters is rather in none of the known languages."""
+    return _foreign_evidence(text) > _MIN_FAMILIAR_EVIDENCE
+
+
 def _foreign_evidence(text: str) -> float:
     """How much better the best other language fits than the best known one; 0 if too short."""
     rows, log_probabilities, _ = _profiles()
