@@ -20,6 +20,13 @@ def test_each_sentence_each_line_and_each_step_may_need_a_tool() -> None:
     )
 
 
+def test_a_short_command_at_the_beginning_is_a_clause() -> None:
+    text = "Close issue 12, then tell the team in chat, and put a meeting in my calendar"
+    commands = ("Close issue 12", "tell the team in chat", "put a meeting in my calendar")
+    assert split_clauses(text) == commands
+    assert split_clauses("Stop it. Tell the team in chat") == ("Stop it Tell the team in chat",)
+
+
 def test_a_request_for_one_thing_stays_whole() -> None:
     assert split_clauses("show the weather in Paris") == ("show the weather in Paris",)
 

@@ -10,7 +10,8 @@ from ..embedders.languages import CONNECTIVES
 from ..embedders.quotations import drop_content, has_quotation, is_quotation, mask_quotations
 
 MAX_CLAUSES = 32
-# A shorter piece names no task of its own ("and then stop") and joins its neighbour.
+# A shorter piece names no task of its own ("and then stop") and joins its neighbour; one word less
+# is enough for the first, which may be a command.
 _MIN_WORDS = 4
 _MAX_TEXT_CHARS = 8_000
 
@@ -39,7 +40,7 @@ def split_clauses(text: str) -> tuple[str, ...]:
     pieces = (text[piece] for piece in _find_pieces(text))
     parts = (_BOUNDARY.split(piece) if is_quotation(piece) else (piece,) for piece in pieces)
     for piece in filter(None, map(str.strip, chain.from_iterable(parts))):
-        if clauses and (_is_short(piece) or _is_short(clauses[-1])):
+        if clauses and (_is_short(piece) or _is_short(clauses[-1], is_first=len(clauses) == 1)):
             clauses[-1] = f"{clauses[-1]} {piece}"
         else:
             clauses.append(piece)
@@ -48,9 +49,9 @@ def split_clauses(text: str) -> tuple[str, ...]:
     return tuple(clauses) or (text.strip(),)
 
 
-def _is_short(piece: str) -> bool:
-    """Whether a piece has under four words; without spaces, a character counts as a word."""
-    return sum(c == " " or c > "\u2e7f" for c in piece) < _MIN_WORDS - 1
+def _is_short(piece: str, *, is_first: bool = False) -> bool:
+    """Whether a piece has too few words; without spaces, a character counts as a word."""
+    return sum(c == " " or c > "\u2e7f" for c in piece) < _MIN_WORDS - 1 - is_first
 
 
 def _find_pieces(text: str) -> Iterator[slice]:
