@@ -36,7 +36,7 @@ def is_known_language(text: str, coverage: float) -> bool:
     if text.isascii() or not words:
         return True
     foreign = [word for word in words if _has_foreign_letter(word)]
-    # One such word is enough if it is no name, and the others look foreign too.
+    # One such word is enough, unless it is a name, if the others look foreign too.
     if any(word[0].islower() for word in foreign) and is_unfamiliar(text):
         return False
     if len(foreign) >= _MIN_SHARE * len(words) and len(foreign) > (coverage == 1):
