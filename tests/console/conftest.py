@@ -6,7 +6,10 @@ Tests of the console share one event loop, one browser and one gateway per proce
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -47,6 +50,51 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tar
     lab = Lab(tmp_path_factory.mktemp("console"))
     async with lab.gateway({"shop": SHOP}) as target:
         yield target
+
+
+MENU = {"serve_dish": "Bring a dish to a table.", "wash_up": "Wash the plates."}
+
+
+@dataclass
+class Kitchen:
+    """A gateway whose servers, tools and phrases the tests change."""
+
+    target: Target
+    menu: Path
+    overlay: Path
+
+    @property
+    def config(self) -> Path:
+        return self.target.home.parent / "mcp.json"
+
+    def write_menu(self, **tools: str) -> None:
+        self.menu.write_text(json.dumps({**MENU, **tools}), encoding="utf-8")
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command that uses the same configuration and state."""
+        return subprocess.run(
+            [sys.executable, "-m", "toolscout.cli", *words],
+            env={**os.environ, "TOOLSCOUT_HOME": str(self.target.home),
+                 "TOOLSCOUT_EMBEDDER": "none"},
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def kitchen(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kitchen]:
+    lab = Lab(tmp_path_factory.mktemp("kitchen"))
+    menu, overlay = lab.folder / "menu.json", lab.folder / "phrases.toml"
+    overlay.write_text("", encoding="utf-8")
+    menu.write_text(json.dumps(MENU), encoding="utf-8")
+    servers = {
+        "menu": {"command": sys.executable, "args": [str(HERE / "menu.py"), str(menu)]},
+        "shop": SHOP,
+    }
+    async with lab.gateway(servers, gateway={"overlay": "phrases.toml"}) as target:
+        async with asyncio.timeout(60):
+            while (await target.health())["tools"] < 8:  # noqa: ASYNC110 -- no event
+                await asyncio.sleep(0.05)
+        yield Kitchen(target, menu, overlay)
 
 
 TOKENS = {
