@@ -120,6 +120,19 @@ async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tar
         yield target
 
 
+_cookies: dict[str, Any] = {}
+
+
+async def become_admin(window: Window, target: Target) -> None:
+    """Be logged in, with the login of an earlier test if there was one: links are rationed."""
+    context = window.page.context
+    if target.base not in _cookies:
+        await log_in(window, target)
+        await expect(window.page.locator("body")).to_contain_text("operator")
+        _cookies[target.base] = await context.cookies()
+    await context.add_cookies(_cookies[target.base])
+
+
 async def log_in(window: Window, target: Target) -> None:
     """Use a login link of the gateway, a new one if the last was used."""
     async with httpx2.AsyncClient(base_url=target.base) as http, asyncio.timeout(60):

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from playwright.async_api import Page, expect
 from tests.attack.lab import Target
-from tests.console.conftest import HERE, MENU, Kitchen, OpenWindow, Window, log_in
+from tests.console.conftest import HERE, MENU, Kitchen, OpenWindow, Window, become_admin
 
 HOSTILE = '<img src=x onerror="alert(1)"><script>document.title = "stolen"</script>'
 
@@ -26,7 +26,7 @@ async def test_a_changed_tool_is_approved_in_the_browser_and_can_be_called(
     open_window: OpenWindow, kitchen: Kitchen
 ) -> None:
     window = await open_window(kitchen.target)
-    await log_in(window, kitchen.target)
+    await become_admin(window, kitchen.target)
     call = {"name": "menu__serve_dish", "arguments": {"dish": "soup"}}
     changed = f"Bring a dish, quickly. {HOSTILE}"
     kitchen.write_menu(serve_dish=changed)
@@ -60,7 +60,7 @@ async def test_another_change_after_the_page_was_loaded_is_not_approved(
     open_window: OpenWindow, kitchen: Kitchen
 ) -> None:
     window = await open_window(kitchen.target)
-    await log_in(window, kitchen.target)
+    await become_admin(window, kitchen.target)
     kitchen.write_menu(wash_up="Wash the plates with soap.")
     page = await window.open("/servers/menu")
     await restart(page)
@@ -104,7 +104,7 @@ async def test_a_server_is_added_stopped_and_removed_as_by_the_commands(
     open_window: OpenWindow, kitchen: Kitchen
 ) -> None:
     window = await open_window(kitchen.target)
-    await log_in(window, kitchen.target)
+    await become_admin(window, kitchen.target)
     page = await window.open("/servers")
     await page.get_by_text("Add a server").click()
     await window.check_accessibility()
@@ -129,7 +129,7 @@ async def test_a_server_that_does_not_start_is_not_added(
     open_window: OpenWindow, kitchen: Kitchen
 ) -> None:
     window = await open_window(kitchen.target)
-    await log_in(window, kitchen.target)
+    await become_admin(window, kitchen.target)
     window.expected.append("400")
     page = await window.open("/servers")
     await page.get_by_text("Add a server").click()
@@ -162,7 +162,7 @@ async def test_a_server_fits_a_phone(
 ) -> None:
     size = {"width": 375, "height": 700}
     window = await open_window(kitchen.target, color_scheme=scheme, viewport=size)
-    await log_in(window, kitchen.target)
+    await become_admin(window, kitchen.target)
     page = await window.open("/servers/shop")
     assert await page.evaluate("document.documentElement.scrollWidth") <= 375
     await window.check_accessibility()
@@ -201,7 +201,7 @@ async def test_an_admin_needs_the_secret_of_the_session(
     open_window: OpenWindow, guarded: Target
 ) -> None:
     window = await open_window(guarded)
-    await log_in(window, guarded)
+    await become_admin(window, guarded)
     cookies = {c["name"]: c["value"] for c in await window.page.context.cookies()}
     async with httpx2.AsyncClient(base_url=guarded.base, cookies=cookies) as http:
         assert (await http.get("/console/servers/shop")).status_code == 200
