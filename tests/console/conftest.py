@@ -26,6 +26,7 @@ from tests.console.browser import open_browser, packages
 
 HERE = Path(__file__).parent
 SHOP = {"command": sys.executable, "args": [str(HERE / "shop.py")]}
+HOSTILE = '<img src=x onerror="alert(1)"><script>document.title = "stolen"</script>'
 SERIOUS = ("serious", "critical")
 # A busy machine does not fail a test.
 expect.set_options(timeout=20_000)

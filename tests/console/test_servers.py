@@ -9,9 +9,7 @@ import httpx2
 import pytest
 from playwright.async_api import Page, expect
 from tests.attack.lab import Target
-from tests.console.conftest import HERE, MENU, Kitchen, OpenWindow, Window, become_admin
-
-HOSTILE = '<img src=x onerror="alert(1)"><script>document.title = "stolen"</script>'
+from tests.console.conftest import HERE, HOSTILE, MENU, Kitchen, OpenWindow, Window, become_admin
 
 
 async def restart(page: Page) -> None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..config import Config
 from ..errors import ConfigError
 from ..events import stamp
 from ..folders import user_servers_file
 from ..program import command_line
 from .config_options import note_state_file
+from .journal_file import journal_config
 from .output import Decorated, json_option, print_json, print_line, print_table, warn
 
 if TYPE_CHECKING:
@@ -47,16 +47,10 @@ def config_option(function: Decorated) -> Decorated:
     )(function)
 
 
-def _read_config(path: Path | None) -> Config:
-    # Only TOML has a [settings] table, and so a `home`.
-    is_toml = path is not None and path.suffix == ".toml"
-    return Config.read(path if is_toml else None)
-
-
 def _open_pins(path: Path | None) -> PinStore:
     from ..gateway.upstream.pin_factory import open_pins
 
-    return open_pins(_read_config(path))
+    return open_pins(journal_config(path))
 
 
 def _find_ledgers(server: str | None, path: Path | None) -> tuple[PinLedger, ...]:
@@ -232,7 +226,7 @@ def _record(done: PinDecision, path: Path | None) -> None:
     """Write the decision to the journal, with the user of this machine as the principal."""
     from ..journal.journal import Journal
 
-    journal = Journal.open(_read_config(path))
+    journal = Journal.open(journal_config(path))
     try:
         for event in done.events(principal=_user_name(), client=_CLIENT):
             journal(stamp(event))

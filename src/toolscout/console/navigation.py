@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from .page import ConsolePage
-from .pages import live, overview, playground, policies, servers, sessions
+from .pages import live, misses, overview, playground, policies, servers, sessions
 
 PAGES: tuple[ConsolePage, ...] = (
     overview.PAGE,
     live.PAGE,
     playground.PAGE,
     servers.PAGE,
+    misses.PAGE,
     sessions.PAGE,
     policies.PAGE,
 )
