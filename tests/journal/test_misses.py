@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from toolscout.journal.misses import cluster_misses, find_misses, read_misses
+from toolscout.journal.missed_searches import cluster_misses, find_misses, read_misses
 from toolscout.store.log_contract import LogRow
 from toolscout.store.memory_log import MemoryLog
 
@@ -90,7 +90,7 @@ def test_a_search_of_this_minute_may_still_be_followed_by_a_call() -> None:
     assert ("just now", "no call") in missed(rows, NOW + 60)
 
 
-def test_without_sessions_callers_are_told_apart_by_name() -> None:
+def test_without_sessions_callers_are_separated_by_name() -> None:
     rows: Rows = []
     search(rows, "ann asks", session="", principal="ann")
     search(rows, "bob asks", session="", principal="bob")
@@ -118,7 +118,7 @@ def test_searches_with_near_vectors_are_together_whatever_their_words() -> None:
     assert groups(rows, shows_texts=False) == [["r4", "r3", "r1"], ["r2"]]
 
 
-def test_vectors_of_another_model_or_damaged_ones_are_no_error() -> None:
+def test_damaged_vectors_raise_nothing() -> None:
     rows: Rows = []
     search(rows, "one", vector=unit(1, 0))
     search(rows, "cut off", vector=unit(1, 0)[:-1] + b"xx", queries=2)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ..journal.misses import MAX_ROWS, MissCluster, read_misses
+from ..journal.missed_searches import MAX_ROWS, MissCluster, read_misses
 from ..program import command_line
 from .journal import Moment, open_journal
 from .journal_file import journal_config

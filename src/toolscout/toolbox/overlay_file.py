@@ -22,7 +22,7 @@ def edit_overlay(
 ) -> Overlay:
     """Change the lists of one tool in a file, which is created if needed; returns all entries.
 
-    Without `is_saved`, the file stays as it is.
+    Without `is_saved`, the file does not change.
     """
     with lock_config_file(path):
         before = read_overlay(path) if path.exists() else Overlay()

@@ -23,7 +23,7 @@ class RankChange:
 def preview_ranks(
     engine: Engine, name: str, overlay: Overlay, queries: Sequence[str]
 ) -> tuple[RankChange, ...]:
-    """Rank a tool with the phrases of an overlay; the engine itself stays as it is.
+    """Rank a tool with the phrases of an overlay; the engine itself does not change.
 
     What was learned from use counts in neither rank.
     """

@@ -15,7 +15,7 @@ from ...catalog.overlay import OverlayEntry, tool_key
 from ...catalog.tool import Tool
 from ...config import expand_path
 from ...errors import ConfigError, QueryError, UnknownToolError
-from ...journal.misses import MAX_ROWS, MissCluster, read_misses
+from ...journal.missed_searches import MissCluster, read_misses
 from ...search.tool_rank import RANK_PROBLEMS, ToolRank
 from ...toolbox.overlay_file import add_to_overlay
 from ...toolbox.phrase_preview import RankChange, preview_ranks
@@ -27,6 +27,8 @@ from ..widgets import facts, field, moment, table, text_input
 from .live import journal_of, shows_texts
 
 PATH = "/console/misses"
+# More would make the page wait.
+_MAX_ROWS = 5_000
 _MAX_CLUSTERS = 100
 _MAX_TEXTS = 20
 _MAX_ROWS_SHOWN = 50
@@ -74,7 +76,7 @@ async def show_misses(visit: Visit) -> Response:
     clusters = await _read(visit)
     searches = sum(len(cluster.misses) for cluster in clusters)
     note = (
-        f"{searches:,} searches missed among the newest {MAX_ROWS:,} rows of the journal: their"
+        f"{searches:,} searches missed among the newest {_MAX_ROWS:,} rows of the journal: their"
         " confidence was low, or nothing was called after them. Similar ones are together."
     )
     is_off = visit.gateway.setup.config.record == "off"
@@ -89,7 +91,11 @@ async def show_misses(visit: Visit) -> Response:
 
 async def _read(visit: Visit) -> list[MissCluster]:
     return await asyncio.to_thread(
-        read_misses, journal_of(visit), now=time.time(), shows_texts=shows_texts(visit)
+        read_misses,
+        journal_of(visit),
+        now=time.time(),
+        shows_texts=shows_texts(visit),
+        limit=_MAX_ROWS,
     )
 
 
@@ -165,7 +171,7 @@ async def _find_cluster(visit: Visit) -> MissCluster:
         if any(miss.row.id == key for miss in cluster.misses):
             return cluster
     raise QueryError(
-        "This search is not among the misses now.", hint=f"Only {MAX_ROWS:,} rows are read."
+        "This search is not among the misses now.", hint=f"Only {_MAX_ROWS:,} rows are read."
     )
 
 
@@ -230,7 +236,7 @@ async def _preview(visit: Visit, cluster: MissCluster, asked: _Addition, path: P
         tag("h3", None, "The rank of ", tag("code", None, tool.name)),
         _render_ranks(changes),
         tag("p", {"class": "muted"}, f"It has {len(entry.phrases)} phrases and"
-            f" {len(entry.aliases)} aliases then. What was learned from use is left out."),
+            f" {len(entry.aliases)} aliases then. Past use does not count here."),
         save if visit.may_act else visit.login_hint(),
     )  # fmt: skip
 

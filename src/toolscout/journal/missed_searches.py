@@ -16,8 +16,8 @@ from ..search.analyzer import terms
 from ..store.log_contract import LogFilter, LogRow, LogStore
 from .reading import row_data
 
-MAX_ROWS = 10_000
-"""How many of the newest rows are read: more would make a page of the console wait."""
+MAX_ROWS = 50_000
+"""How many of the newest rows are read."""
 
 MissReason = Literal["low confidence", "no call"]
 
@@ -26,7 +26,7 @@ _MAX_CLUSTERED = 2_000
 _GRACE_SECONDS = 60.0
 # Requests for the same thing in other words have a cosine of 0.5 to 0.8 with the bundled embedder,
 # and requests for other things nearly always less than 0.4.
-_MIN_COSINE = 0.55
+_MIN_COSINE = 0.5
 _MIN_SHARED_WORDS = 0.5
 _MAX_TOOLS = 5
 
@@ -85,10 +85,15 @@ class MissCluster:
 
 
 def read_misses(
-    log: LogStore, *, now: float, shows_texts: bool, since: float | None = None
+    log: LogStore,
+    *,
+    now: float,
+    shows_texts: bool,
+    since: float | None = None,
+    limit: int = MAX_ROWS,
 ) -> list[MissCluster]:
     """The misses among the newest rows of a journal, the largest cluster first."""
-    rows = log.read(LogFilter(since=since), limit=MAX_ROWS)
+    rows = log.read(LogFilter(since=since), limit=limit)
     return cluster_misses(find_misses(rows, now=now, shows_texts=shows_texts))
 
 
@@ -191,22 +196,25 @@ def _read_vectors(misses: Sequence[Miss]) -> dict[str, Floats]:
 
 
 def _cluster_vectors(misses: Sequence[Miss], vectors: Sequence[Floats]) -> list[list[Miss]]:
-    """Each miss joins the nearest cluster, or begins one."""
+    """Each miss joins the cluster to which it is most similar on average, or begins one."""
     if not misses:
         return []
-    centres = np.zeros((len(misses), len(vectors[0])), np.float32)
+    matrix = np.stack(vectors)
+    cosines = matrix @ matrix.T
+    # A row for each cluster: the sum of the similarities of its members to every miss.
+    sums = np.zeros_like(cosines)
+    sizes = np.zeros(len(misses), np.float32)
     groups: list[list[Miss]] = []
-    for miss, vector in zip(misses, vectors, strict=True):
+    for number, miss in enumerate(misses):
         count = len(groups)
-        cosines = centres[:count] @ vector
-        place = int(cosines.argmax()) if count else -1
-        if place < 0 or cosines[place] < _MIN_COSINE:
-            centres[count] = vector
-            groups.append([miss])
-            continue
+        means = sums[:count, number] / sizes[:count]
+        place = int(means.argmax()) if count else 0
+        if not count or means[place] < _MIN_COSINE:
+            place = count
+            groups.append([])
         groups[place].append(miss)
-        moved = centres[place] + (vector - centres[place]) / np.float32(len(groups[place]))
-        centres[place] = moved / max(float(np.linalg.norm(moved)), 1e-9)
+        sums[place] += cosines[number]
+        sizes[place] += 1
     return groups
 
 
