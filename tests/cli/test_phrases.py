@@ -67,11 +67,13 @@ def test_a_preview_shows_the_rank_of_a_tool_and_saves_nothing(shell, overlay: Pa
     options = ("--overlay", str(overlay), "--catalog", "example", "--embedder", "none")
     words = ("catalog", "phrases", "add", "post_message", "crow loudly", "--preview", *options)
     shown = shell(*words)
-    ranks = "crow loudly\tnot ranked\t1 of 81"
-    assert shown.out.splitlines() == [ranks, "# Nothing was saved."]
+    ranks, note = shown.out.splitlines()
+    assert ranks.startswith("crow loudly\tnot ranked\t0.00\t1 of 81\t")
+    assert note == "# Nothing was saved."
     # What is in the file already counts before and after.
     (row,) = json.loads(shell(*words, "--query", "tell everyone loudly", "--json").out)
-    assert row == {"query": "tell everyone loudly", "before": 1, "after": 1, "tools": 81}
+    assert [row[moment]["rank"] for moment in ("before", "after")] == [1, 1]
+    assert row["after"]["tools"] == 81
     assert overlay.read_text() == before
 
 

@@ -32,11 +32,12 @@ def test_a_preview_shows_the_ranks_of_engines_without_and_with_the_phrase(
     engine = build(catalog, has_vectors=has_vectors)
     with_it = build(catalog.with_changed_tools(OVERLAY.apply), has_vectors=has_vectors)
     for change in preview_ranks(engine, "mail__send", OVERLAY, QUERIES):
-        assert change.before == engine.rank_tool(change.query, "mail__send")
-        assert change.after == with_it.rank_tool(change.query, "mail__send")
+        assert change.before.rank == engine.rank_tool(change.query, "mail__send")
+        assert change.after.rank == with_it.rank_tool(change.query, "mail__send")
     first = preview_ranks(engine, "mail__send", OVERLAY, QUERIES)[0]
-    assert first.after.rank == 1
-    assert first.before.score < first.after.score
+    assert first.after.rank.rank == 1
+    assert first.before.rank.score < first.after.rank.score
+    assert first.before.confidence < first.after.confidence
 
 
 @pytest.mark.parametrize("has_vectors", [False, True])

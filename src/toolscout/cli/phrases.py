@@ -14,10 +14,9 @@ from ..catalog.overlay_parser import LISTS
 from ..catalog.tool import Tool
 from ..errors import ConfigError, UnknownToolError
 from ..program import command_line
-from ..search.tool_rank import ToolRank
 from ..toolbox.live_overlay import read_overlay
 from ..toolbox.overlay_file import add_to_overlay, edit_overlay
-from ..toolbox.phrase_preview import RankChange, preview_ranks
+from ..toolbox.phrase_preview import QueryRank, RankChange, preview_ranks
 from .catalog_options import (
     catalog_option,
     embedder_options,
@@ -199,19 +198,25 @@ def _print_ranks(changes: Sequence[RankChange], *, is_json: bool) -> None:
     if is_json:
         print_json(
             [
-                {"query": c.query, "before": c.before.rank, "after": c.after.rank,
-                 "tools": c.after.tools}
+                {"query": c.query, "before": _rank_dict(c.before), "after": _rank_dict(c.after)}
                 for c in changes
             ]
-        )  # fmt: skip
+        )
         return
-    rows = [(c.query, _rank_text(c.before), _rank_text(c.after)) for c in changes]
-    print_table(("query", "rank now", "rank with it"), rows)
+    rows = [(c.query, *_rank_cells(c.before), *_rank_cells(c.after)) for c in changes]
+    print_table(("query", "rank now", "confidence", "rank with it", "confidence"), rows)
     print_note("Nothing was saved.")
 
 
-def _rank_text(found: ToolRank) -> str:
-    return "not ranked" if found.rank is None else f"{found.rank} of {found.tools}"
+def _rank_dict(found: QueryRank) -> dict[str, Any]:
+    rank = found.rank
+    return {"rank": rank.rank, "tools": rank.tools, "confidence": round(found.confidence, 4)}
+
+
+def _rank_cells(found: QueryRank) -> tuple[str, str]:
+    rank = found.rank
+    place = "not ranked" if rank.rank is None else f"{rank.rank} of {rank.tools}"
+    return place, f"{found.confidence:.2f}"
 
 
 def _to_dict(key: ToolKey, overlay: Overlay, *, is_known: bool) -> dict[str, Any]:

@@ -7,8 +7,17 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from ..catalog.overlay import Overlay
+from ..disclosure.doubt import judge_results
 from ..search.engine import Engine
 from ..search.tool_rank import ToolRank
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRank:
+    """Where a tool stands for a query, and how sure the search is."""
+
+    rank: ToolRank
+    confidence: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +25,8 @@ class RankChange:
     """Where a tool stands for a query now, and where it would stand."""
 
     query: str
-    before: ToolRank
-    after: ToolRank
+    before: QueryRank
+    after: QueryRank
 
 
 def preview_ranks(
@@ -29,9 +38,14 @@ def preview_ranks(
     """
     is_complete = engine.status.is_complete
     with closing(engine.copy()) as copy:
-        before = [copy.rank_tool(query, name) for query in queries]
+        before = [_rank(copy, name, query) for query in queries]
         copy.update(copy.catalog.with_changed_tools(overlay.apply))
         if is_complete:
             copy.fill()  # only the vectors of tools that changed
-        after = [copy.rank_tool(query, name) for query in queries]
+        after = [_rank(copy, name, query) for query in queries]
     return tuple(map(RankChange, queries, before, after))
+
+
+def _rank(engine: Engine, name: str, query: str) -> QueryRank:
+    found = judge_results(engine.search(query), engine)
+    return QueryRank(engine.rank_tool(query, name), found.confidence)

@@ -16,9 +16,9 @@ from ...catalog.tool import Tool
 from ...config import expand_path
 from ...errors import ConfigError, QueryError, UnknownToolError
 from ...journal.missed_searches import MissCluster, read_misses
-from ...search.tool_rank import RANK_PROBLEMS, ToolRank
+from ...search.tool_rank import RANK_PROBLEMS
 from ...toolbox.overlay_file import add_to_overlay
-from ...toolbox.phrase_preview import RankChange, preview_ranks
+from ...toolbox.phrase_preview import QueryRank, RankChange, preview_ranks
 from ..html import Child, Html, tag
 from ..journal_view import record_path
 from ..page import ConsolePage, act, get
@@ -235,21 +235,25 @@ async def _preview(visit: Visit, cluster: MissCluster, asked: _Addition, path: P
         {"class": "card", "aria-label": "Preview"},
         tag("h3", None, "The rank of ", tag("code", None, tool.name)),
         _render_ranks(changes),
-        tag("p", {"class": "muted"}, f"It has {len(entry.phrases)} phrases and"
-            f" {len(entry.aliases)} aliases then. Past use does not count here."),
+        tag("p", {"class": "muted"}, f"Phrases then: {len(entry.phrases)}, aliases:"
+            f" {len(entry.aliases)}. Past use does not count here."),
         save if visit.may_act else visit.login_hint(),
     )  # fmt: skip
 
 
 def _render_ranks(changes: Sequence[RankChange]) -> Html:
-    rows = ((c.query, _describe_rank(c.before), _describe_rank(c.after)) for c in changes)
-    return table("Ranks", ("Request", "Rank now", "Rank with it"), rows)
+    rows = ((c.query, *_rank_cells(c.before), *_rank_cells(c.after)) for c in changes)
+    columns = ("Request", "Rank now", "Confidence", "Rank with it", "Confidence then")
+    return table("Ranks", columns, rows)
 
 
-def _describe_rank(found: ToolRank) -> str:
-    if found.problem:
-        return RANK_PROBLEMS[found.problem]
-    return "not ranked" if found.rank is None else f"{found.rank:,} of {found.tools:,}"
+def _rank_cells(found: QueryRank) -> tuple[str, str]:
+    rank = found.rank
+    if rank.problem:
+        place = RANK_PROBLEMS[rank.problem]
+    else:
+        place = "not ranked" if rank.rank is None else f"{rank.rank:,} of {rank.tools:,}"
+    return place, f"{found.confidence:.2f}"
 
 
 def _find_tool(visit: Visit, name: str) -> Tool:
