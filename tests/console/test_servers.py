@@ -10,6 +10,8 @@ import pytest
 from playwright.async_api import Page, expect
 from tests.attack.lab import Target
 from tests.console.conftest import HERE, HOSTILE, MENU, Kitchen, OpenWindow, Window, become_admin
+from tests.gateway.test_principal_logins import browse
+from tests.upstreams.processes import free_port, running
 
 
 async def restart(page: Page) -> None:
@@ -138,6 +140,40 @@ async def test_a_server_that_does_not_start_is_not_added(
     assert "broken" not in json.loads(kitchen.config.read_text())["mcpServers"]
 
 
+async def test_an_admin_logs_in_to_a_server_which_starts_then(
+    open_window: OpenWindow, kitchen: Kitchen
+) -> None:
+    ports = (free_port(), free_port())
+    authority = f"http://127.0.0.1:{ports[0]}"
+    with (
+        running(str(GATEWAY_TESTS / "authority.py"), str(ports[0])),
+        running(PROTECTED, str(ports[1]), authority),
+    ):
+        window = await open_window(kitchen.target)
+        await become_admin(window, kitchen.target)
+        page = await window.open("/servers")
+        await page.get_by_text("Add a server").click()
+        await page.get_by_label("Name", exact=True).fill("safe")
+        await page.get_by_label("or address").fill(f"http://127.0.0.1:{ports[1]}/mcp")
+        await page.get_by_label("Do not start it first").check()
+        await page.get_by_role("button", name="Add").click()
+        await expect(page.get_by_label("State")).to_contain_text("needs login")
+        await page.get_by_role("button", name="Log in").click()
+        link = page.get_by_role("link", name="Open the login of safe")
+        address = str(await link.get_attribute("href"))
+        # The page of the server is on another host, so another program opens it.
+        async with httpx2.AsyncClient(timeout=60) as http:
+            shown = await http.get(address)
+            assert "for <b>everybody who uses this gateway</b>" in shown.text
+            done = await browse(address, http)
+        assert "Logged in to safe" in done.text
+        await page.get_by_role("link", name="Back to the server").click()
+        await expect(page.get_by_label("State")).to_contain_text("ready")
+        await page.get_by_text("Remove this server").click()
+        await page.get_by_role("button", name="Remove safe").click()
+        await expect(page.get_by_role("status")).to_have_text("safe is removed.")
+
+
 async def test_the_log_of_a_server_is_shown(open_window: OpenWindow, kitchen: Kitchen) -> None:
     page = await (await open_window(kitchen.target)).open("/servers/menu")
     await expect(page.locator("main")).to_contain_text("stderr The kitchen is open.")
@@ -166,6 +202,8 @@ async def test_a_server_fits_a_phone(
     await window.check_accessibility()
 
 
+GATEWAY_TESTS = HERE.parent / "gateway"
+PROTECTED = str(HERE.parent / "upstreams" / "protected.py")
 ACTIONS = ("", "/shop/approve", "/shop/revoke", "/shop/start", "/shop/stop", "/shop/remove",
            "/shop/login")  # fmt: skip
 

@@ -118,8 +118,9 @@ async def show_state(visit: Visit) -> Response:
 def _is_settled(visit: Visit, report: Mapping[str, Any], name: str) -> bool:
     """Whether a server has started, or failed to, and its tools were compared with their pins."""
     source = visit.gateway.upstreams.sources.get(name)
-    is_compared = source is None or source.comparison.definitions is source.inner.definitions
-    return is_compared and report.get("status") != "starting"
+    if source is None or report.get("status") != "ready":
+        return report.get("status") != "starting"
+    return source.comparison.definitions is source.inner.definitions
 
 
 def _require_server(visit: Visit) -> Server:
@@ -190,9 +191,10 @@ async def _switch(visit: Visit, *, is_enabled: bool) -> Response:
     sources = visit.gateway.upstreams.sources
     await _wait_until(lambda: (server.name in sources) == is_enabled)
     if is_enabled:
-        await _wake(visit, server.name)
-    verb = "starting" if is_enabled else "stopped"
-    return visit.go_to(server_path(server.name), notice=f"{server.name} is {verb}.")
+        # One that has listed its tools before would wait for a call.
+        await visit.gateway.upstreams.start(server.name)
+    verb = "started" if is_enabled else "stopped"
+    return visit.go_to(server_path(server.name), notice=f"{server.name} was {verb}.")
 
 
 async def remove(visit: Visit) -> Response:
@@ -233,7 +235,7 @@ async def add(visit: Visit) -> Response:
     if advice:
         restrict_to_owner(file.path)
     await _wait_until(lambda: name in visit.gateway.upstreams.sources)
-    await _wake(visit, name)
+    await visit.gateway.upstreams.start(name)
     notice = " ".join([f"{name} is added.", *_describe_check(report), *advice])
     return visit.go_to(server_path(name), notice=notice)
 
@@ -256,15 +258,6 @@ def _split_command(text: str) -> list[str]:
 
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-async def _wake(visit: Visit, name: str) -> None:
-    """Start a server now: one that has listed its tools before would wait for a call."""
-    upstreams = visit.gateway.upstreams
-    source = upstreams.sources.get(name)
-    if source is not None:
-        upstreams.wake(name)
-        await _wait_until(lambda: source.inner.state.status != "idle")
 
 
 async def _wait_until(is_applied: Callable[[], bool]) -> None:

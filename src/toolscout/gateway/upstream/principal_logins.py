@@ -7,7 +7,7 @@ import contextvars
 import hmac
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -64,7 +64,7 @@ class _OpenLogin:
     browser: str = field(repr=False)
 
 
-def ignore_login(_: str) -> None:
+async def ignore_login(_: str) -> None:
     """Do nothing after a login."""
 
 
@@ -76,7 +76,7 @@ class PrincipalLogins:
         grants: OAuthTokenStore,
         *,
         find_server: Callable[[str], Server | None],
-        on_shared_login: Callable[[str], None] = ignore_login,
+        on_shared_login: Callable[[str], Awaitable[None]] = ignore_login,
         clock: Callable[[], float] = time.monotonic,
         replica: str = "",
     ) -> None:
@@ -157,7 +157,7 @@ class PrincipalLogins:
             grant = await login.task
         await asyncio.to_thread(self._grants.save, grant)
         if not login.ticket.principal:
-            self._on_shared_login(server)
+            await self._on_shared_login(server)
 
     def describe_owner(self, ticket: LoginTicket) -> str:
         """Whose calls will use the account of a login."""

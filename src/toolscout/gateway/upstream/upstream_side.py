@@ -53,7 +53,7 @@ class UpstreamSide:
             grants,
             find_server=self._find_server,
             # The server waits for a login, and need not wait for a call too.
-            on_shared_login=lambda server: self.upstreams.wake(server),
+            on_shared_login=lambda server: self.upstreams.start(server),
             replica=replica,
         )
         self._find_base_url = find_base_url
