@@ -81,6 +81,12 @@ class Kitchen:
         )  # fmt: skip
 
 
+async def wait_for_tools(target: Target, count: int) -> None:
+    async with asyncio.timeout(60):
+        while (await target.health())["tools"] < count:  # noqa: ASYNC110 -- no event
+            await asyncio.sleep(0.05)
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def kitchen(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kitchen]:
     lab = Lab(tmp_path_factory.mktemp("kitchen"))
@@ -92,9 +98,7 @@ async def kitchen(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kit
         "shop": SHOP,
     }
     async with lab.gateway(servers, gateway={"overlay": "phrases.toml"}) as target:
-        async with asyncio.timeout(60):
-            while (await target.health())["tools"] < 8:  # noqa: ASYNC110 -- no event
-                await asyncio.sleep(0.05)
+        await wait_for_tools(target, 8)
         yield Kitchen(target, menu, overlay)
 
 

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from playwright.async_api import expect
 from tests.attack.lab import Lab, Target
-from tests.console.conftest import SHOP, Kitchen, OpenWindow, become_admin
+from tests.console.conftest import SHOP, Kitchen, OpenWindow, become_admin, wait_for_tools
 
 QUERY = "polish the silverware"
 WISH = "frobnicate <svg onload=frob()>gizmo</svg>"
@@ -107,6 +107,7 @@ async def test_without_full_records_no_text_is_shown_and_without_an_overlay_noth
 ) -> None:
     variables = {"TOOLSCOUT_RECORD": "shape"}
     async with Lab(tmp_path).gateway({"shop": SHOP}, variables=variables) as target:
+        await wait_for_tools(target, 6)
         await ask(target, "a very secret wish")
         window = await open_window(target)
         page = await window.open("/misses")
