@@ -46,13 +46,15 @@ def test_a_copy_and_its_original_change_without_each_other(has_vectors: bool) ->
     engine = build(catalog, has_vectors=has_vectors)
     copy = engine.copy()
     more = catalog.add(tool("shop__order", "Order wooden clogs.", server="shop"))
-    fewer = catalog.remove("files__copy")
+    other = catalog.remove("files__copy").add(
+        tool("garden__rake", "Rake the leaves.", server="garden")
+    )
     copy.update(more)
-    engine.update(fewer)
-    for changed, now in ((copy, more), (engine, fewer)):
+    engine.update(other)
+    for changed, now in ((copy, more), (engine, other)):
         changed.fill()
         fresh = build(now, has_vectors=has_vectors)
-        for query in (*QUERIES, "wooden clogs"):
+        for query in (*QUERIES, "wooden clogs", "rake leaves"):
             found, expected = changed.search(query), fresh.search(query)
             assert found.names == expected.names
             assert [hit.score for hit in found.hits] == pytest.approx(
