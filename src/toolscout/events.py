@@ -624,6 +624,18 @@ class ToolHeldEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PinDecisionEvent(Event):
+    """A person approved or revoked what a server offers as a tool."""
+
+    kind: ClassVar[str] = "pin_decision"
+
+    server: Annotated[str, "its server"]
+    tool: Annotated[str, "its name"]
+    decision: Annotated[str, "`approved` or `revoked`"]
+    standing: Annotated[str, "`new`, `changed`, `shadow`, `revoked` or `approved`, before"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContentReadStartEvent(Event):
     """A server is about to be asked for a prompt, a resource or completions, without a tool."""
 
@@ -818,6 +830,7 @@ SERVER_EVENTS: tuple[type[Event], ...] = (
     UpstreamRemovedEvent,
     ConfigAppliedEvent,
     ToolHeldEvent,
+    PinDecisionEvent,
     ContentReadStartEvent,
     ContentReadEvent,
     RequestRefusedEvent,

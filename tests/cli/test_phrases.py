@@ -62,6 +62,21 @@ def test_a_phrase_is_added_and_found_by_real_processes(tmp_path: Path) -> None:
     )
 
 
+def test_a_preview_shows_the_rank_of_a_tool_and_saves_nothing(shell, overlay: Path) -> None:
+    before = overlay.read_text()
+    options = ("--overlay", str(overlay), "--catalog", "example", "--embedder", "none")
+    words = ("catalog", "phrases", "add", "post_message", "crow loudly", "--preview", *options)
+    shown = shell(*words)
+    ranks, note = shown.out.splitlines()
+    assert ranks.startswith("crow loudly\tnot ranked\t0.00\t1 of 81\t")
+    assert note == "# Nothing was saved."
+    # What is in the file already counts before and after.
+    (row,) = json.loads(shell(*words, "--query", "tell everyone loudly", "--json").out)
+    assert [row[moment]["rank"] for moment in ("before", "after")] == [1, 1]
+    assert row["after"]["tools"] == 81
+    assert overlay.read_text() == before
+
+
 def test_an_edit_keeps_comments_and_other_entries(shell, overlay: Path) -> None:
     options = ("--overlay", str(overlay), "--catalog", "example", "--json")
     added = shell(

@@ -6,7 +6,10 @@ Tests of the console share one event loop, one browser and one gateway per proce
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -23,6 +26,7 @@ from tests.console.browser import open_browser, packages
 
 HERE = Path(__file__).parent
 SHOP = {"command": sys.executable, "args": [str(HERE / "shop.py")]}
+HOSTILE = '<img src=x onerror="alert(1)"><script>document.title = "stolen"</script>'
 SERIOUS = ("serious", "critical")
 # A busy machine does not fail a test.
 expect.set_options(timeout=20_000)
@@ -49,6 +53,55 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tar
         yield target
 
 
+MENU = {"serve_dish": "Bring a dish to a table.", "wash_up": "Wash the plates."}
+
+
+@dataclass
+class Kitchen:
+    """A gateway whose servers, tools and phrases the tests change."""
+
+    target: Target
+    menu: Path
+    overlay: Path
+
+    @property
+    def config(self) -> Path:
+        return self.target.home.parent / "mcp.json"
+
+    def write_menu(self, **tools: str) -> None:
+        self.menu.write_text(json.dumps({**MENU, **tools}), encoding="utf-8")
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command that uses the same configuration and state."""
+        return subprocess.run(
+            [sys.executable, "-m", "toolscout.cli", *words],
+            env={**os.environ, "TOOLSCOUT_HOME": str(self.target.home),
+                 "TOOLSCOUT_EMBEDDER": "none"},
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+
+
+async def wait_for_tools(target: Target, count: int) -> None:
+    async with asyncio.timeout(60):
+        while (await target.health())["tools"] < count:  # noqa: ASYNC110 -- no event
+            await asyncio.sleep(0.05)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def kitchen(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kitchen]:
+    lab = Lab(tmp_path_factory.mktemp("kitchen"))
+    menu, overlay = lab.folder / "menu.json", lab.folder / "phrases.toml"
+    overlay.write_text("", encoding="utf-8")
+    menu.write_text(json.dumps(MENU), encoding="utf-8")
+    servers = {
+        "menu": {"command": sys.executable, "args": [str(HERE / "menu.py"), str(menu)]},
+        "shop": SHOP,
+    }
+    async with lab.gateway(servers, gateway={"overlay": "phrases.toml"}) as target:
+        await wait_for_tools(target, 8)
+        yield Kitchen(target, menu, overlay)
+
+
 TOKENS = {
     "ann": "ann-has-a-long-secret",
     "root": {"token": "root-has-a-long-secret", "role": "admin"},
@@ -70,6 +123,19 @@ async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tar
             while "shop: ready" not in target.log.read_text():  # noqa: ASYNC110 -- no event
                 await asyncio.sleep(0.05)
         yield target
+
+
+_cookies: dict[str, Any] = {}
+
+
+async def become_admin(window: Window, target: Target) -> None:
+    """Be logged in, with the login of an earlier test if there was one: links are rationed."""
+    context = window.page.context
+    if target.base not in _cookies:
+        await log_in(window, target)
+        await expect(window.page.locator("body")).to_contain_text("operator")
+        _cookies[target.base] = await context.cookies()
+    await context.add_cookies(_cookies[target.base])
 
 
 async def log_in(window: Window, target: Target) -> None:

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from playwright.async_api import Page, expect
 from tests.attack.lab import Target
-from tests.console.conftest import OpenWindow, Window, log_in
+from tests.console.conftest import OpenWindow, Window, become_admin
 from tests.console.shop import HOSTILE
 
 from toolscout.catalog.catalog import Catalog
@@ -76,7 +76,7 @@ async def test_a_search_as_somebody_sees_only_what_they_may(
     open_window: OpenWindow, guarded: Target
 ) -> None:
     window = await open_window(guarded)
-    await log_in(window, guarded)
+    await become_admin(window, guarded)
     for principal, is_visible in (("ann", False), ("", False)):
         page = await window.open("/playground")
         await search(page, "delete a customer", Principal=principal)

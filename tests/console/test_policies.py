@@ -11,7 +11,7 @@ import sys
 import pytest
 from playwright.async_api import expect
 from tests.attack.lab import Target
-from tests.console.conftest import OpenWindow, log_in
+from tests.console.conftest import OpenWindow, become_admin
 
 DECISIONS = [
     ("ann", "user", "shop__find_order", "allowed", "admits it"),
@@ -24,7 +24,7 @@ DECISIONS = [
 
 async def test_the_page_says_which_policy_decides(open_window: OpenWindow, guarded: Target) -> None:
     window = await open_window(guarded)
-    await log_in(window, guarded)
+    await become_admin(window, guarded)
     page = await window.open("/policies")
     for principal, role, tool, verdict, why in DECISIONS:
         await page.get_by_label("Principal").fill(principal)
@@ -41,7 +41,7 @@ async def test_the_page_counts_what_a_caller_sees_of_each_server(
     open_window: OpenWindow, guarded: Target
 ) -> None:
     window = await open_window(guarded)
-    await log_in(window, guarded)
+    await become_admin(window, guarded)
     page = await window.open("/policies?principal=ann")
     row = page.get_by_role("region", name="Servers").get_by_role("row").nth(1)
     assert (await row.inner_text()).split() == ["shop", "4", "6"]

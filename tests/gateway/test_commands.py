@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import re
@@ -212,6 +213,24 @@ def pinned() -> PinStore:
     later = [ToolOffer("send", "2", {"description": "Send twice."}), ToolOffer("purge", "1", {})]
     pins.save(ledger.record_offers(later, trusts_first=True))
     return pins
+
+
+def test_decisions_about_pins_are_in_the_journal_with_who_made_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pinned()
+    assert run(["pins", "approve", "mail", "send"]) == 0
+    assert run(["pins", "approve", "mail", "send"]) == 0  # changes nothing
+    assert run(["pins", "revoke", "mail", "read"]) == 0
+    capsys.readouterr()
+    assert run(["journal", "tail", "--kind", "approval", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    keys = ("server", "tool", "outcome", "standing", "principal", "client")
+    who = (getpass.getuser(), "toolscout pins")
+    assert [tuple(row[key] for key in keys) for row in rows] == [
+        ("mail", "send", "approved", "changed", *who),
+        ("mail", "read", "revoked", "approved", *who),
+    ]
 
 
 def test_pins_are_listed_compared_approved_and_revoked(

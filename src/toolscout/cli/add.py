@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from dataclasses import replace
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +14,10 @@ from ..program import command_line
 from .config_options import config_words, servers_option
 from .output import json_option, print_json, print_line, warn
 from .progress import progress
-from .servers import print_reload_note, settings_of
+from .servers import print_reload_note
 
 if TYPE_CHECKING:
-    from ..gateway.operations.doctor import ServerCheck
-    from ..gateway.operations.known_servers import TokenCosts
-    from ..gateway.setup import Setup
-    from ..sources.mcp.servers import Server
+    from ..gateway.operations.server_check import NewServerReport
 
 
 @click.command(name="add")
@@ -83,11 +77,11 @@ def command(
         restrict_to_owner(file.path)
     if is_json:
         row = {"name": name, "file": str(file.path), "replaced": known is not None}
-        print_json({**row, "check": report and _report_row(*report), "advice": advice})
+        print_json({**row, "check": report and _report_row(report), "advice": advice})
         return
     print_line(f"{'Replaced' if known else 'Added'} {name} in {file.path}.", style="green")
     if report is not None:
-        _print_report(*report)
+        _print_report(report)
     if seconds := entry.get("connect_timeout_seconds"):
         print_line(f"It starts slowly, so its entry has connect_timeout_seconds = {seconds}.")
     for text in advice:
@@ -98,58 +92,15 @@ def command(
         print_line(f"Next: {serve}, and connect your client to it.")
 
 
-def _check(
-    name: str, entry: dict[str, Any], path: Path
-) -> tuple[ServerCheck, TokenCosts, TokenCosts]:
-    """Start the server once; raise an error with a hint if it does not work.
+def _check(name: str, entry: dict[str, Any], path: Path) -> NewServerReport:
+    from ..gateway.operations.server_check import check_new_server
 
-    The entry of one that starts slowly gets the time that it needs.
-    """
-    from ..gateway.operations.doctor import check_servers
-    from ..gateway.operations.known_servers import count_costs, read_known_servers
-    from ..sources.mcp.server_entry import build_server
-
-    setup = _read_setup(path)
-    server = build_server(name, entry, os.environ, config_folder=path.parent)
-    alone = _setup_of(setup, server.with_download_time())
     with progress(f"Starting {name} to check that it works (a first start may download it)"):
-        (check,) = asyncio.run(check_servers(alone)).servers
-    if check.status != "ready":
-        hint = "Fix that and try again, or add it without a check: --no-check."
-        if check.status == "needs login":
-            hint = f"Add it with --no-check, then run {command_line('login', name)}."
-        raise ConfigError(f"{name} does not work, so it is not added: {check.reason}", hint=hint)
-    if check.took_ms > 1_000 * server.limits.connect_timeout_seconds:
-        # Twice as long, in full tens: the next start may be slower.
-        entry["connect_timeout_seconds"] = 10 * ceil(2 * check.took_ms / 10_000)
-    own = [tool for known in read_known_servers(alone) for tool in known.available]
-    others = [
-        tool
-        for known in read_known_servers(setup)
-        if known.name != server.name and known.is_enabled
-        for tool in known.available
-    ]
-    return check, count_costs(own, setup), count_costs([*others, *own], setup)
+        return asyncio.run(check_new_server(name, entry, path))
 
 
-def _read_setup(path: Path) -> Setup:
-    from ..gateway.settings import GatewaySettings
-    from ..gateway.setup import Setup
-    from ..sources.mcp.server_config import ConfigDocument
-
-    if path.is_file():
-        return Setup.read(path)
-    return Setup(path, ConfigDocument((), {}), GatewaySettings(), settings_of(path))
-
-
-def _setup_of(setup: Setup, server: Server) -> Setup:
-    """The configuration with only this server in it."""
-    settings = setup.settings.model_copy(update={"openapi": {}})
-    document = replace(setup.document, servers=(server,), warnings=())
-    return replace(setup, document=document, settings=settings)
-
-
-def _report_row(check: ServerCheck, own: TokenCosts, total: TokenCosts) -> dict[str, Any]:
+def _report_row(report: NewServerReport) -> dict[str, Any]:
+    check, own, total = report.check, report.own, report.total
     return {
         "tools": check.tools,
         "prompts": check.prompts,
@@ -161,7 +112,8 @@ def _report_row(check: ServerCheck, own: TokenCosts, total: TokenCosts) -> dict[
     }
 
 
-def _print_report(check: ServerCheck, own: TokenCosts, total: TokenCosts) -> None:
+def _print_report(report: NewServerReport) -> None:
+    check, own, total = report.check, report.own, report.total
     counts = (("tool", check.tools), ("prompt", check.prompts), ("resource", check.resources))
     offers = [f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts if n or word == "tool"]
     which = "the tools that are not held for approval" if check.held else "its tools"

@@ -117,7 +117,7 @@ def tail_rows(
     *, count: int, is_following: bool, path: Path | None, is_json: bool, **filters: Any
 ) -> None:
     """Print the newest rows, the last one at the end."""
-    with _open_journal(path) as log:
+    with open_journal(path) as log:
         where = _read_filters(log, **filters)
         # Later rows are left to `--follow`, so that no row is lost in between.
         last = max((row.sequence for row in log.read(limit=1)), default=0)
@@ -142,7 +142,7 @@ def tail_rows(
 @json_option
 def show_row(*, row_id: str, path: Path | None, is_json: bool) -> None:
     """Show one row with all its fields and parts; the start of its ID is enough."""
-    with _open_journal(path) as log:
+    with open_journal(path) as log:
         row = _find_row(log, row_id)
         parts = log.read(LogFilter(parent=row.id), limit=_PAGE_ROWS, is_newest_first=False)
     values = plain_values(row)
@@ -167,7 +167,7 @@ def export_rows(*, form: str, output: Path | None, path: Path | None, **filters:
     """Write rows as JSON Lines or CSV, the oldest first."""
     # Rows on the terminal already show progress.
     bar = progress("Writing rows", is_shown=output is not None or not is_terminal())
-    with _open_journal(path) as log, open_output(output) as file, bar as report:
+    with open_journal(path) as log, open_output(output) as file, bar as report:
         where = _read_filters(log, **filters)
         total = log.count(where)
         rows = _report_rows(_all_rows(log, where, filters["outcome"]), total, report)
@@ -199,7 +199,8 @@ def _open_file(path: Path | None) -> SqliteLog:
 
 
 @contextmanager
-def _open_journal(path: Path | None) -> Generator[LogStore]:
+def open_journal(path: Path | None) -> Generator[LogStore]:
+    """The rows of the gateway of a configuration file."""
     config = journal_config(path)
     log = open_log(config) if is_postgres_url(config.store) else _open_file(path)
     try:

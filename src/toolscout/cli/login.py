@@ -114,18 +114,12 @@ def _describe(grant: Grant) -> str:
 
 def _find_login_server(setup: Setup, name: str) -> Server:
     """The server with this name; raises if it cannot be logged in to."""
+    from ..sources.mcp.login import check_login_target
+
     servers = {s.name: s for s in setup.document.servers}
     if name not in servers:
         known = ", ".join(s.name for s in servers.values() if s.url) or "none"
         raise ConfigError(f"There is no server {name!r}.", hint=f"Servers with a url: {known}.")
     server = servers[name]
-    if server.problem:
-        raise ConfigError(server.problem)
-    if not server.url:
-        raise ConfigError(f"Server {name!r} is a local command: pass its credentials in env.")
-    if server.has_authorization:
-        raise ConfigError(
-            f"Server {name!r} has an Authorization header, which is sent instead of a login.",
-            hint="Remove it from the headers first.",
-        )
+    check_login_target(server)
     return server

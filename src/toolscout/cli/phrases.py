@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +10,25 @@ import click
 
 from ..catalog.catalog import Catalog
 from ..catalog.overlay import Overlay, OverlayEntry, ToolKey, tool_key
-from ..catalog.overlay_parser import LISTS, is_json_lines, parse_overlay, set_row_list
+from ..catalog.overlay_parser import LISTS
+from ..catalog.tool import Tool
 from ..errors import ConfigError, UnknownToolError
 from ..program import command_line
-from ..store.user_files import lock_config_file, write_atomically
-from ..toml_edit import TOMLEditError, set_toml_list
 from ..toolbox.live_overlay import read_overlay
+from ..toolbox.overlay_file import add_to_overlay, edit_overlay
+from ..toolbox.phrase_preview import QueryRank, RankChange, preview_ranks
 from .catalog_options import (
     catalog_option,
+    embedder_options,
     find_overlay_file,
     load_and_warn,
+    load_with_held,
     nearest_names,
+    open_engine,
     warn_about,
 )
-from .config_options import overlay_option
-from .output import Decorated, json_option, print_json, print_line, print_table
+from .config_options import overlay_option, servers_option
+from .output import Decorated, json_option, print_json, print_line, print_note, print_table
 
 Additions = Mapping[str, tuple[str, ...]]
 """The texts of a command by the list they belong to."""
@@ -50,7 +54,7 @@ def _alias_option(function: Decorated) -> Decorated:
 @json_option
 def list_phrases(*, overlay: Path | None, paths: tuple[Path, ...], is_json: bool) -> None:
     """List all phrases and aliases, and warn of entries that fit no tool."""
-    found = read_overlay(_require_file(overlay, paths))
+    found = read_overlay(_require_file(overlay, paths, None))
     catalog = load_and_warn(paths)
     warn_about(found.find_problems(catalog))
     known = {tool_key(tool) for tool in catalog}
@@ -70,28 +74,52 @@ def list_phrases(*, overlay: Path | None, paths: tuple[Path, ...], is_json: bool
 @click.argument("name")
 @click.argument("phrases", nargs=-1)
 @_alias_option
+@click.option(
+    "--preview", "is_preview", is_flag=True, help="Only show the rank that the tool would have."
+)
+@click.option(
+    "--query",
+    "queries",
+    multiple=True,
+    metavar="TEXT",
+    help="With --preview: a request to rank for; may be repeated.  [default: the new phrases]",
+)
 @overlay_option
 @catalog_option
+@servers_option
+@embedder_options
 @json_option
 def add_phrases(
     *,
     name: str,
     phrases: tuple[str, ...],
     aliases: tuple[str, ...],
+    is_preview: bool,
+    queries: tuple[str, ...],
     overlay: Path | None,
     paths: tuple[Path, ...],
+    path: Path | None,
+    embedder: str,
+    no_cache: bool,
     is_json: bool,
 ) -> None:
     """Add PHRASES and aliases to the tool NAME; the file is created if needed."""
     if not (phrases or aliases):
         raise click.UsageError("Give at least one phrase, or an --alias.")
-    path = _require_file(overlay, paths)
-    catalog = load_and_warn(paths)
-    key = _find_tool(catalog, name)
-    new = {"phrases": phrases, "aliases": aliases}
-    after = _edit_entry(path, key, lambda entry, kind: (*getattr(entry, kind), *new[kind]))
+    file = _require_file(overlay, paths, path)
+    catalog = load_with_held(paths, path)[0]
+    tool = _find_tool(catalog, name)
+    key = tool_key(tool)
+    after = add_to_overlay(file, key, phrases=phrases, aliases=aliases, is_saved=not is_preview)
     warn_about([p for p in after.find_problems(catalog) if p.where.endswith(f", {'.'.join(key)}")])
-    _report(path, key, after, is_json=is_json)
+    if is_preview:
+        asked = queries or (*phrases, *aliases)
+        before = read_overlay(file) if file.exists() else Overlay()
+        catalog = catalog.with_changed_tools(before.apply)
+        with open_engine(catalog, embedder=embedder, no_cache=no_cache) as engine:
+            _print_ranks(preview_ranks(engine, tool.name, after, asked), is_json=is_json)
+        return
+    _report(file, key, after, is_json=is_json)
 
 
 @command.command(name="remove")
@@ -109,7 +137,7 @@ def remove_phrases(
     is_json: bool,
 ) -> None:
     """Remove PHRASES and aliases of the tool NAME, or all of them if none are given."""
-    path = _require_file(overlay, ())
+    path = _require_file(overlay, (), None)
     key = _find_entry(read_overlay(path), name)
     gone: Additions = {"phrases": phrases, "aliases": aliases}
     is_all = not (phrases or aliases)
@@ -123,11 +151,11 @@ def remove_phrases(
             )
         return () if is_all else tuple(text for text in texts if text not in gone[kind])
 
-    _report(path, key, _edit_entry(path, key, keep), is_json=is_json)
+    _report(path, key, edit_overlay(path, key, keep), is_json=is_json)
 
 
-def _require_file(overlay: Path | None, paths: Sequence[Path]) -> Path:
-    path = find_overlay_file(overlay, is_own=not paths)
+def _require_file(overlay: Path | None, paths: Sequence[Path], config: Path | None) -> Path:
+    path = find_overlay_file(overlay, is_own=not paths, config=config)
     if path is None:
         raise ConfigError(
             "There is no overlay file yet.",
@@ -136,10 +164,10 @@ def _require_file(overlay: Path | None, paths: Sequence[Path]) -> Path:
     return path
 
 
-def _find_tool(catalog: Catalog, name: str) -> ToolKey:
+def _find_tool(catalog: Catalog, name: str) -> Tool:
     names = catalog.resolve(name)
     if len(names) == 1:
-        return tool_key(catalog[names[0]])
+        return catalog[names[0]]
     if names:
         raise UnknownToolError(
             f"{name!r} is ambiguous.", hint=f"Use one of these names: {', '.join(names)}."
@@ -166,34 +194,29 @@ def _find_entry(overlay: Overlay, name: str) -> ToolKey:
     )
 
 
-def _edit_entry(
-    path: Path, key: ToolKey, change: Callable[[OverlayEntry, str], tuple[str, ...]]
-) -> Overlay:
-    """Change the lists of one tool in the file; comments and other entries stay."""
-    with lock_config_file(path):
-        before = read_overlay(path) if path.exists() else Overlay()
-        text = before.text
-        entry = before.entries.get(key, OverlayEntry())
-        for kind in LISTS:
-            items = tuple(dict.fromkeys(change(entry, kind)))
-            if items != getattr(entry, kind):
-                text = _set_list(path, text, key, kind, items)
-        after = parse_overlay(text, file=str(path))
-        if text != before.text:
-            write_atomically(path, text)
-    return after
+def _print_ranks(changes: Sequence[RankChange], *, is_json: bool) -> None:
+    if is_json:
+        print_json(
+            [
+                {"query": c.query, "before": _rank_dict(c.before), "after": _rank_dict(c.after)}
+                for c in changes
+            ]
+        )
+        return
+    rows = [(c.query, *_rank_cells(c.before), *_rank_cells(c.after)) for c in changes]
+    print_table(("query", "rank now", "confidence", "rank with it", "confidence"), rows)
+    print_note("Nothing was saved.")
 
 
-def _set_list(path: Path, text: str, key: ToolKey, kind: str, items: Sequence[str]) -> str:
-    if is_json_lines(str(path)):
-        return set_row_list(text, key, kind, items)
-    try:
-        return set_toml_list(text, key, kind, items)
-    except TOMLEditError as error:
-        raise ConfigError(
-            f"{path} has a layout that cannot be edited automatically.",
-            hint="Edit it by hand, with one table for each tool: [server.tool].",
-        ) from error
+def _rank_dict(found: QueryRank) -> dict[str, Any]:
+    rank = found.rank
+    return {"rank": rank.rank, "tools": rank.tools, "confidence": round(found.confidence, 4)}
+
+
+def _rank_cells(found: QueryRank) -> tuple[str, str]:
+    rank = found.rank
+    place = "not ranked" if rank.rank is None else f"{rank.rank} of {rank.tools}"
+    return place, f"{found.confidence:.2f}"
 
 
 def _to_dict(key: ToolKey, overlay: Overlay, *, is_known: bool) -> dict[str, Any]:

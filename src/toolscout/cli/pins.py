@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections import Counter
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -10,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..config import Config
 from ..errors import ConfigError
+from ..events import stamp
 from ..folders import user_servers_file
 from ..program import command_line
-from .config_options import config_words, note_state_file
+from .config_options import note_state_file
+from .journal_file import journal_config
 from .output import Decorated, json_option, print_json, print_line, print_table, warn
 
 if TYPE_CHECKING:
     from ..gateway.setup import Setup
+    from ..gateway.upstream.pin_decisions import PinChoice, PinDecision
     from ..gateway.upstream.pin_store import PinStore
     from ..gateway.upstream.pins import PinLedger
     from ..sources.mcp.servers import Server
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 # Where the user requires approval, a check has made pins already.
 _FIRST_START = "When {serve} first starts it, its tools are approved, except those that you revoke."
 
+# What rows of the journal name as the program.
+_CLIENT = "toolscout pins"
 _EMPTY = "There are no pins yet: no server was started by a gateway."
 _EMPTY_HELD = "No tool is held for approval or revoked."
 
@@ -45,9 +50,7 @@ def config_option(function: Decorated) -> Decorated:
 def _open_pins(path: Path | None) -> PinStore:
     from ..gateway.upstream.pin_factory import open_pins
 
-    # Only TOML has a [settings] table, and so a `home`.
-    is_toml = path is not None and path.suffix == ".toml"
-    return open_pins(Config.read(path if is_toml else None))
+    return open_pins(journal_config(path))
 
 
 def _find_ledgers(server: str | None, path: Path | None) -> tuple[PinLedger, ...]:
@@ -190,7 +193,7 @@ def approve_tools(*, path: Path | None, server: str, tools: tuple[str, ...]) -> 
 
     A tool that uses another tool's name must be named to be approved.
     """
-    _change_pins(path, server, tools, lambda ledger: ledger.approve(*tools), "approved")
+    _change_pins(path, server, tools, "approved")
 
 
 @command.command(name="revoke")
@@ -199,59 +202,43 @@ def approve_tools(*, path: Path | None, server: str, tools: tuple[str, ...]) -> 
 @config_option
 def revoke_tools(*, path: Path | None, server: str, tools: tuple[str, ...]) -> None:
     """Hide tools from search and calls: the named ones, or all of the server's."""
-    _change_pins(path, server, tools, lambda ledger: ledger.revoke(*tools), "revoked")
+    _change_pins(path, server, tools, "revoked")
 
 
-def _change_pins(
-    path: Path | None,
-    server: str,
-    tools: tuple[str, ...],
-    change: Callable[[PinLedger], PinLedger],
-    verb: str,
-) -> None:
+def _change_pins(path: Path | None, server: str, tools: tuple[str, ...], choice: PinChoice) -> None:
+    from ..gateway.upstream.pin_decisions import decide_pins
+
     pins = _open_pins(path)
     if not pins.ledgers(server):
         _find_unmet_server(server, path, pins)  # raises if there is no such server
-    # Read and written under the lock, so that a running gateway cannot write in between.
-    with pins.write_lock(server):
-        saved = pins.ledger(server)
-        before = saved if saved.is_known else _read_offers(server, path, pins)
-        if unknown := [tool for tool in tools if tool not in before.pins]:
-            near = get_close_matches(unknown[0], before.pins, n=1)
-            see = f"See them all: {command_line('pins', 'list', server)}"
-            raise ConfigError(
-                f"Server {server!r} has no pin for {', '.join(unknown)}.",
-                hint=f"Did you mean {near[0]}?" if near else see,
-            )
-        after = change(before)
-        changed = [tool for tool, pin in after.pins.items() if pin != before.pins[tool]]
-        if changed:
-            pins.save(after if saved.is_known else _keep_decisions(before, after, saved))
-    if changed:
-        print_line(f"{server}: {verb} {', '.join(changed)}.")
+    done = decide_pins(
+        pins, server, tools, choice, find_unmet=lambda: _find_unmet_server(server, path, pins)
+    )
+    _record(done, path)
+    if done.changed:
+        print_line(f"{server}: {choice} {', '.join(done.changed)}.")
     else:
-        print_line(f"{server}: nothing to change. {_describe_states(after, tools)}")
-    _print_next(server, tools, after, verb, is_changed=bool(changed))
+        print_line(f"{server}: nothing to change. {_describe_states(done.after, tools)}")
+    _print_next(server, tools, done)
 
 
-def _read_offers(server: str, path: Path | None, pins: PinStore) -> PinLedger:
-    """The tools of a server that no gateway has met, as it last listed them."""
-    from ..gateway.upstream.unmet_servers import offered_ledger
+def _record(done: PinDecision, path: Path | None) -> None:
+    """Write the decision to the journal, with the user of this machine as the principal."""
+    from ..journal.journal import Journal
 
-    setup, found = _find_unmet_server(server, path, pins)
-    ledger = offered_ledger(setup, found)
-    if ledger is None:
-        raise ConfigError(
-            f"The tools of {server!r} are not known yet.",
-            hint=f"List them first: {command_line('check', *config_words(path))}",
-        )
-    return ledger
+    journal = Journal.open(journal_config(path))
+    try:
+        for event in done.events(principal=_user_name(), client=_CLIENT):
+            journal(stamp(event))
+    finally:
+        journal.close()
 
 
-def _keep_decisions(before: PinLedger, after: PinLedger, saved: PinLedger) -> PinLedger:
-    from ..gateway.upstream.unmet_servers import keep_decisions
-
-    return keep_decisions(before, after, saved.pins)
+def _user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a user without a name, as in some containers
+        return ""
 
 
 def _describe_states(ledger: PinLedger, tools: tuple[str, ...]) -> str:
@@ -263,10 +250,10 @@ def _describe_states(ledger: PinLedger, tools: tuple[str, ...]) -> str:
     return f"Its tools: {counts}. See them: {command_line('pins', 'list', ledger.server)}"
 
 
-def _print_next(
-    server: str, tools: tuple[str, ...], after: PinLedger, verb: str, *, is_changed: bool
-) -> None:
-    if verb == "approved" and not is_changed and not tools and after.pins_on_hold:
+def _print_next(server: str, tools: tuple[str, ...], done: PinDecision) -> None:
+    after = done.after
+    is_approval = done.choice == "approved" and not tools
+    if is_approval and not done.changed and after.pins_on_hold:
         approve = command_line("pins", "approve", server, *(p.tool for p in after.pins_on_hold))
         print_line(f"Name these tools to approve them: {approve}")
     elif not after.is_known:

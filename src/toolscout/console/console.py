@@ -75,6 +75,8 @@ class _Console:
         )
 
     async def _handle(self, visit: Visit, route: ConsoleRoute) -> Response:
+        if route.needs_login:
+            visit.require_login()
         try:
             return await route.handler(visit)
         except ToolscoutError as error:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from .page import ConsolePage
-from .pages import live, overview, playground, policies, sessions
+from .pages import live, misses, overview, playground, policies, server_admin, sessions
 
 PAGES: tuple[ConsolePage, ...] = (
     overview.PAGE,
     live.PAGE,
     playground.PAGE,
+    server_admin.PAGE,
+    misses.PAGE,
     sessions.PAGE,
     policies.PAGE,
 )

@@ -23,6 +23,7 @@ class ConsoleRoute:
     method: Literal["GET", "POST"]
     path: str
     handler: Handler
+    needs_login: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +43,8 @@ def get(path: str, handler: Handler) -> ConsoleRoute:
 def post(path: str, handler: Handler) -> ConsoleRoute:
     """A route that changes something; its CSRF token is checked before the handler runs."""
     return ConsoleRoute("POST", path, handler)
+
+
+def act(path: str, handler: Handler) -> ConsoleRoute:
+    """A route that changes how the gateway works: only for an admin who logged in."""
+    return ConsoleRoute("POST", path, handler, needs_login=True)

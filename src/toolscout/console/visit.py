@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from ..gateway.gateway import Gateway
+from ..gateway.identity.browser_login import LOGIN_PATH
 from ..gateway.identity.browser_sessions import CSRF_FIELD
 from ..gateway.identity.roles import Identity, is_admin
 from .frame import HEADERS, Frame
@@ -46,10 +47,22 @@ class Visit:
         """The fields of the address."""
         return self.request.query_params
 
+    @property
+    def may_act(self) -> bool:
+        """Whether an admin logged in, who may change how the gateway works."""
+        return is_admin(self.identity)
+
     def require_login(self) -> None:
-        """Raise unless an admin logged in: for actions that start programs on this machine."""
-        if not is_admin(self.identity):
+        """Raise unless an admin logged in: for actions that change how the gateway works."""
+        if not self.may_act:
             raise LoginNeededError
+
+    def login_hint(self) -> Child:
+        """How to get the buttons that only an admin has; nothing for an admin."""
+        if self.may_act:
+            return None
+        link = tag("a", {"href": LOGIN_PATH}, "Log in")
+        return tag("p", {"class": "muted"}, link, " to change anything here.")
 
     # Answers
 
@@ -87,14 +100,18 @@ class Visit:
         """The hidden field that every form with `method="post"` needs."""
         return tag("input", {"type": "hidden", "name": CSRF_FIELD, "value": self.csrf})
 
-    def button(self, label: str, action: str, **fields: str) -> Html:
-        """A form with a single button, which posts these fields."""
+    def button(self, label: str, action: str, *, about: str = "", **fields: str) -> Html:
+        """A form with a single button, which posts these fields.
+
+        `about` is read out after the label, where a page has several buttons with this label.
+        """
         hidden = [
             tag("input", {"type": "hidden", "name": name, "value": value})
             for name, value in fields.items()
         ]
         form = {"method": "post", "action": action, "class": "inline"}
-        return tag("form", form, self.csrf_field(), hidden, tag("button", None, label))
+        more = tag("span", {"class": "hidden"}, f" {about}") if about else None
+        return tag("form", form, self.csrf_field(), hidden, tag("button", None, label, more))
 
     def _describe_account(self) -> Child:
         if not self.identity.name:

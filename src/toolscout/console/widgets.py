@@ -61,6 +61,18 @@ def text_input(name: str, value: str = "", **attributes: str | int | bool | None
     return tag("input", {"name": name, "value": value, "type": "text", **more})
 
 
+def text_area(name: str, value: str = "", **attributes: str | int | bool | None) -> Html:
+    """A field for several lines; attributes as for `text_input`."""
+    more = {key.replace("_", "-"): value for key, value in attributes.items()}
+    return tag("textarea", {"name": name, "spellcheck": "false", **more}, value)
+
+
+def checkbox(label: str, name: str, *, is_checked: bool = False) -> Html:
+    """A box that sends `yes` if it is checked."""
+    box = {"type": "checkbox", "name": name, "value": "yes", "checked": is_checked}
+    return field(label, tag("input", box))
+
+
 def select(name: str, options: Iterable[tuple[str, str]], chosen: str = "") -> Html:
     """A list of values with their labels to choose from."""
     return tag(

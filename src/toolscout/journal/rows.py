@@ -18,6 +18,7 @@ from ..events import (
     DiscoveryResultEvent,
     DiscoveryStartEvent,
     Event,
+    PinDecisionEvent,
     RequestRefusedEvent,
     ToolCallEvent,
     ToolCallStartEvent,
@@ -90,7 +91,7 @@ class RowReader:
                 return self._read_search(event)
             case ToolRefusedEvent() | ToolNotFoundEvent():
                 return self._read_refusal(event)
-            case ApprovalEvent() | ApprovalNeededEvent():
+            case ApprovalEvent() | ApprovalNeededEvent() | PinDecisionEvent():
                 return _read_approval(event)
             case _:
                 return self._read_server(event)
@@ -203,7 +204,10 @@ class RowReader:
         return data
 
 
-def _read_approval(event: ApprovalEvent | ApprovalNeededEvent) -> LogRow:
+def _read_approval(event: ApprovalEvent | ApprovalNeededEvent | PinDecisionEvent) -> LogRow:
+    if isinstance(event, PinDecisionEvent):
+        row = _row(event, "approval", {"standing": event.standing})
+        return replace(row, outcome=event.decision)
     data: dict[str, Any] = {"why": event.why, "approval": event.approval}
     if isinstance(event, ApprovalNeededEvent):
         data["expires"] = event.expires

@@ -191,6 +191,26 @@ class Engine:
             self._snapshot = Snapshot(catalog, index.compact() if index.needs_compaction else index)
         self._worker.start()
 
+    def copy(self) -> Engine:
+        """An engine with the same index, whose changes do not reach this one.
+
+        It has no cache of vectors, and no lift from past use.
+        """
+        after = Engine(
+            embedders=self.embedders,
+            rankers=self.rankers,
+            fusion=self.fusion,
+            text_recipe=self.text_recipe,
+            corrects_typos=self.corrects_typos,
+            min_confidence=self.min_confidence,
+        )
+        # The table of terms is shared and grows, so both take turns to write to it.
+        after._write_lock = self._write_lock
+        with self._write_lock:
+            old = self._snapshot
+            after._snapshot = Snapshot(old.catalog, old.index.compact())
+        return after
+
     def fill(self, progress: ProgressCallback | None = None) -> IndexStatus:
         """Wait until every tool has its vectors, or until an embedder fails.
 

@@ -19,6 +19,7 @@ from ..events import (
     FeatureFailureEvent,
     LearningFailureEvent,
     OffloadEvent,
+    PinDecisionEvent,
     SourceFailureEvent,
     StoreFailureEvent,
     ToolCallEvent,
@@ -309,6 +310,9 @@ def _render_other(event: Event) -> str:
         case ToolHeldEvent():
             why = _STANDINGS.get(event.standing, event.standing)
             return f"{event.server}: {_shorten(event.tool)} is held for approval ({why})"
+        case PinDecisionEvent():
+            who = f" by {_shorten(event.principal)}" if event.principal else ""
+            return f"{event.server}: {_shorten(event.tool)} was {event.decision}{who}"
         case ConfigAppliedEvent():
             waiting = ", ".join(event.waiting)
             return "configuration: reloaded" + (f"; after a restart: {waiting}" if waiting else "")

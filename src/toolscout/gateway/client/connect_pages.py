@@ -65,7 +65,7 @@ def add_connect_pages(
             return _render("Link expired", escape(_EXPIRED), status=_REFUSED)
         # The person who opens the link may be another than the one who got it. Their consent would
         # give their account at the server to that principal, so the page says whose it will be.
-        who = escape(ticket.principal or "everybody who uses this gateway without a token")
+        who = escape(logins.describe_owner(ticket))
         body = (
             f"<p>Toolscout will use your account at <b>{escape(server)}</b> for <b>{who}</b>.</p>"
             "<p>Continue only if that is you, and you asked for it. If somebody sent you this"

@@ -8,6 +8,7 @@ from threading import Lock
 from time import monotonic
 
 from ...catalog.catalog import Catalog
+from ...catalog.tool import Tool
 from ...errors import StoreError
 from ...tokens import TokenCounter
 from .savings_total import SavingsTotal
@@ -103,7 +104,12 @@ class Savings:
 
 def catalog_tokens(catalog: Catalog, counter: TokenCounter) -> int:
     """The tokens of all definitions of a catalog."""
-    return sum(counter.count(f"{t.name}\n{t.description}\n{t.parameters.text}") for t in catalog)
+    return sum(tool_tokens(tool, counter) for tool in catalog)
+
+
+def tool_tokens(tool: Tool, counter: TokenCounter) -> int:
+    """The tokens of the definition of a tool."""
+    return counter.count(f"{tool.name}\n{tool.description}\n{tool.parameters.text}")
 
 
 def _run_aside(work: Callable[[], None]) -> None:

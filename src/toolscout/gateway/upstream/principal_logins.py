@@ -7,7 +7,7 @@ import contextvars
 import hmac
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -64,6 +64,10 @@ class _OpenLogin:
     browser: str = field(repr=False)
 
 
+async def ignore_login(_: str) -> None:
+    """Do nothing after a login."""
+
+
 class PrincipalLogins:
     """Hands out links to login pages, and completes the logins that they start."""
 
@@ -72,10 +76,12 @@ class PrincipalLogins:
         grants: OAuthTokenStore,
         *,
         find_server: Callable[[str], Server | None],
+        on_shared_login: Callable[[str], Awaitable[None]] = ignore_login,
         clock: Callable[[], float] = time.monotonic,
         replica: str = "",
     ) -> None:
         self._grants = grants
+        self._on_shared_login = on_shared_login
         # Links and cookies name the gateway that knows them, so that any other can pass them on.
         self._replica = replica
         self._find_server = find_server
@@ -109,7 +115,7 @@ class PrincipalLogins:
     async def begin(self, ticket: LoginTicket, base_url: str) -> tuple[str, str]:
         """Start a login: where to send the browser, and a secret that it has to bring back."""
         server = self._find_server(ticket.server)
-        if server is None or not server.oauth.is_per_principal:
+        if server is None or (ticket.principal and not server.oauth.is_per_principal):
             raise SourceError(f"Server {ticket.server!r} has no logins per principal.")
         if len(self._open) >= _MAX_OPEN_LOGINS:
             raise SourceError("Too many people are logging in.", hint="Try again in a minute.")
@@ -150,6 +156,16 @@ class PrincipalLogins:
         async with asyncio.timeout(_EXCHANGE_SECONDS):
             grant = await login.task
         await asyncio.to_thread(self._grants.save, grant)
+        if not login.ticket.principal:
+            await self._on_shared_login(server)
+
+    def describe_owner(self, ticket: LoginTicket) -> str:
+        """Whose calls will use the account of a login."""
+        server = self._find_server(ticket.server)
+        if ticket.principal:
+            return ticket.principal
+        is_shared = server is not None and not server.oauth.is_per_principal
+        return "everybody who uses this gateway" + ("" if is_shared else " without a token")
 
     async def close(self) -> None:
         """End the logins that are open."""

@@ -49,16 +49,22 @@ class UpstreamSide:
     ) -> None:
         config, options = setup.config, setup.options
         grants = self._grants = OAuthTokenStore.of(config)
-        self.logins = PrincipalLogins(grants, find_server=self._find_server, replica=replica)
+        self.logins = PrincipalLogins(
+            grants,
+            find_server=self._find_server,
+            # The server waits for a login, and need not wait for a call too.
+            on_shared_login=lambda server: self.upstreams.start(server),
+            replica=replica,
+        )
         self._find_base_url = find_base_url
-        self._pins = open_pins(config, feed=feed)
+        self.pins = open_pins(config, feed=feed)
         self._listings = ListingCache.of(config)
-        warn_of_local_pins(config, self._pins)
+        warn_of_local_pins(config, self.pins)
         self.upstreams = Upstreams(
             listings=self._listings,
             grants=grants,
             logs=setup.server_logs,
-            pins=self._pins,
+            pins=self.pins,
             sink=sink,
             reserved=setup.own_tool_names,
             trusts_first=not options.require_approval,
@@ -93,7 +99,7 @@ class UpstreamSide:
         """End logins that are open, and release the pins and what searches of held tools use."""
         await self.logins.close()
         self.held_ranker.close()
-        self._pins.close()
+        self.pins.close()
         self._grants.close()
         self._listings.close()
 

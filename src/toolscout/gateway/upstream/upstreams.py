@@ -294,6 +294,12 @@ class Upstreams:
 
         await asyncio.gather(*(start(s.inner) for s in self._sources.values()))
 
+    async def start(self, name: str) -> None:
+        """Start a server now; a slow one continues to start in the background."""
+        source = self._sources.get(name)
+        if source is not None:
+            await source.inner.start(timeout_seconds=_START_TIMEOUT_SECONDS)
+
     def wake(self, *names: str) -> None:
         """Start sleeping servers in the background."""
         for name in names:

@@ -23,7 +23,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
-from ...errors import SourceError
+from ...errors import ConfigError, SourceError
 from ..http_client import is_local
 from .connect_errors import explain_failure
 from .connection import Connection
@@ -52,6 +52,22 @@ class LoginCallback(Protocol):
     async def wait(self) -> AuthorizationCodeResult:
         """What the browser brought back."""
         ...
+
+
+def check_login_target(server: Server) -> None:
+    """Raise if a server cannot be logged in to, with what to do instead."""
+    if server.problem:
+        raise ConfigError(server.problem)
+    if not server.url:
+        raise ConfigError(
+            f"Server {server.name!r} is a local command: pass its credentials in env."
+        )
+    if server.has_authorization:
+        raise ConfigError(
+            f"Server {server.name!r} has an Authorization header, which is sent instead of a"
+            " login.",
+            hint="Remove it from the headers first.",
+        )
 
 
 async def log_in(
