@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from .page import ConsolePage
-from .pages import live, overview, playground, policies, sessions
+from .pages import learning, live, overview, playground, policies, sessions
 
 PAGES: tuple[ConsolePage, ...] = (
     overview.PAGE,
     live.PAGE,
     playground.PAGE,
+    learning.PAGE,
     sessions.PAGE,
     policies.PAGE,
 )
