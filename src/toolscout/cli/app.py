@@ -45,6 +45,7 @@ COMMANDS = {
     "policies": Command("policies", "Show what a caller may see and call, and why."),
     "logs": Command("logs", "Print the log of an MCP server, and why it fails."),
     "journal": Command("journal", "Read the record of searches, calls, refusals and approvals."),
+    "stats": Command("stats", "Show calls, errors, latency and saved tokens over time."),
     "audit": Command("audit", "Verify that nobody changed the journal."),
     "learn": Command("learn", "Show, reset and seed what search has learned from calls."),
     "state": Command("state", "Back up and restore sessions, pins, logins and the journal."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .page import ConsolePage
-from .pages import learning, live, overview, playground, policies, sessions
+from .pages import learning, live, overview, playground, policies, savings, sessions
 
 PAGES: tuple[ConsolePage, ...] = (
     overview.PAGE,
@@ -12,4 +12,5 @@ PAGES: tuple[ConsolePage, ...] = (
     learning.PAGE,
     sessions.PAGE,
     policies.PAGE,
+    savings.PAGE,
 )
