@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 BOUNDS_MS: Final = (
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000, 120_000,
@@ -13,24 +15,24 @@ BOUNDS_MS: Final = (
 
 RANGES: Final = len(BOUNDS_MS) + 1
 
+_STARTS = np.array([0, *BOUNDS_MS], np.float64)
+_ENDS = np.array([*BOUNDS_MS, BOUNDS_MS[-1]], np.float64)
+
 
 def find_range(milliseconds: float) -> int:
     """The number of the range that a duration is in."""
     return bisect_left(BOUNDS_MS, milliseconds)
 
 
-def percentile(counts: Sequence[int], share: float) -> float | None:
-    """The duration that this share of the counted ones does not exceed; None without any.
+def percentiles(counts: NDArray[np.int64], share: float) -> list[float | None]:
+    """For each row of counts, the duration that this share does not exceed; None without any.
 
     Durations count as spread evenly over their range, and those of the last range as its start.
     """
-    wanted, below = share * sum(counts), 0
-    for number, count in enumerate(counts):
-        if count and below + count >= wanted:
-            if number == len(BOUNDS_MS):
-                return float(BOUNDS_MS[-1])
-            start = BOUNDS_MS[number - 1] if number else 0
-            part = (wanted - below) / count
-            return round(start + part * (BOUNDS_MS[number] - start), 1)
-        below += count
-    return None
+    wanted, reached = share * counts.sum(axis=1), counts.cumsum(axis=1)
+    rows = np.arange(len(counts))
+    found = ((reached >= wanted[:, None]) & (counts > 0)).argmax(axis=1)
+    inside = counts[rows, found]
+    part = (wanted - reached[rows, found] + inside) / np.maximum(inside, 1)
+    values: list[float] = (_STARTS[found] + part * (_ENDS - _STARTS)[found]).round(1).tolist()
+    return [value if is_any else None for value, is_any in zip(values, inside > 0, strict=True)]

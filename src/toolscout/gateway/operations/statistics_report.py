@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 
-from .latency import percentile
+from .latency import percentiles
 from .statistics_record import WIDTH, Counts, StatisticsRecord, ToolName
 from .statistics_store import DAYS, HOURS, Period, StatisticsStore
 
@@ -35,10 +35,20 @@ class CallFigures:
 
     @classmethod
     def of(cls, row: Counts) -> CallFigures:
-        """The figures of a row of counts."""
-        errors, *counts = row.tolist()
-        p50, p95, p99 = (percentile(counts, share) for share in (0.5, 0.95, 0.99))
-        return cls(calls=sum(counts), errors=errors, p50_ms=p50, p95_ms=p95, p99_ms=p99)
+        """The figures of one row of counts."""
+        return cls.of_rows(row[None])[0]
+
+    @classmethod
+    def of_rows(cls, rows: Counts) -> list[CallFigures]:
+        """The figures of each row; thousands of them take milliseconds."""
+        counts = rows[:, 1:]
+        calls: list[int] = counts.sum(axis=1).tolist()
+        errors: list[int] = rows[:, 0].tolist()
+        by_share = (percentiles(counts, share) for share in (0.5, 0.95, 0.99))
+        return [
+            cls(calls=n, errors=failed, p50_ms=p50, p95_ms=p95, p99_ms=p99)
+            for n, failed, p50, p95, p99 in zip(calls, errors, *by_share, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,31 +127,33 @@ def build_report(
 ) -> StatisticsReport:
     """The figures of these periods, of one server or one tool if they are given."""
     names: dict[ToolName, int] = {}
-    by_time, by_tool = _zeros(len(starts)), _zeros(0)
+    by_time, places, counts = _zeros(len(starts)), list[int](), [_zeros(0)]
     searches, tokens = _zeros(len(starts)), [0] * len(starts)
     for number, start in enumerate(starts):
         record = records.get(start)
         if record is None:
             continue
-        chosen = [n for n, name in enumerate(record.tools) if _matches(name, server, tool)]
-        rows = record.calls[chosen]
-        places = [names.setdefault(record.tools[n], len(names)) for n in chosen]
-        if len(names) > len(by_tool):
-            by_tool = np.vstack([by_tool, _zeros(len(names) - len(by_tool))])
-        by_tool[places] += rows  # a record has each tool once
+        rows, tools = record.calls, record.tools
+        if server or tool:
+            chosen = [n for n, name in enumerate(tools) if _matches(name, server, tool)]
+            rows, tools = rows[chosen], tuple(tools[n] for n in chosen)
+        places += [names.setdefault(name, len(names)) for name in tools]
+        counts.append(rows)
         by_time[number] = rows.sum(axis=0)
         searches[number] = record.searches
         tokens[number] = record.tokens_saved
+    by_tool = _zeros(len(names))
+    np.add.at(by_tool, places, np.concatenate(counts))
     is_whole = not (server or tool)
     return StatisticsReport(
         total=CallFigures.of(by_time.sum(axis=0)),
         searches=CallFigures.of(searches.sum(axis=0)) if is_whole else None,
         tokens_saved=sum(tokens) if is_whole else None,
-        tools=_by_calls((name, by_tool[place]) for name, place in names.items()),
+        tools=_by_calls([*names], by_tool),
         servers=_by_server(names, by_tool),
         times=tuple(starts),
-        calls_by_time=tuple(map(CallFigures.of, by_time)),
-        searches_by_time=tuple(map(CallFigures.of, searches)) if is_whole else (),
+        calls_by_time=tuple(CallFigures.of_rows(by_time)),
+        searches_by_time=tuple(CallFigures.of_rows(searches)) if is_whole else (),
         tokens_by_time=tuple(tokens) if is_whole else (),
     )
 
@@ -154,15 +166,14 @@ def _zeros(count: int) -> Counts:
     return np.zeros((count, WIDTH), np.int64)
 
 
-def _by_server(names: Mapping[ToolName, int], by_tool: Counts) -> Mapping[str, CallFigures]:
-    rows: dict[str, Counts] = {}
-    for (server, _), place in names.items():
-        rows[server] = rows[server] + by_tool[place] if server in rows else by_tool[place]
-    return _by_calls(rows.items())
+def _by_server(names: Iterable[ToolName], by_tool: Counts) -> Mapping[str, CallFigures]:
+    servers: dict[str, int] = {}
+    places = [servers.setdefault(server, len(servers)) for server, _ in names]
+    rows = _zeros(len(servers))
+    np.add.at(rows, places, by_tool)
+    return _by_calls([*servers], rows)
 
 
-def _by_calls(
-    rows: Iterable[tuple[Name, Counts]],
-) -> Mapping[Name, CallFigures]:
-    found = [(name, CallFigures.of(row)) for name, row in rows]
-    return dict(sorted(found, key=lambda pair: (-pair[1].calls, pair[0])))
+def _by_calls(names: Iterable[Name], rows: Counts) -> Mapping[Name, CallFigures]:
+    pairs = zip(names, CallFigures.of_rows(rows), strict=True)
+    return dict(sorted(pairs, key=lambda pair: (-pair[1].calls, pair[0])))
