@@ -31,7 +31,8 @@ from toolscout.gateway.operations.statistics_store import (
     StatisticsBatch,
     StatisticsStore,
 )
-from toolscout.store.contract import Record
+from toolscout.store.contract import Record, StoreLimits
+from toolscout.store.factory import open_store
 from toolscout.store.memory import MemoryStore
 
 NOON = 1_767_268_800.0  # 2026-01-01T12:00Z
@@ -213,7 +214,8 @@ def test_the_number_of_periods_is_bounded(config: Config) -> None:
             tally = Tally()
             tally.add_call(("a", "a__one"), 1, is_error=False)
             store.add(StatisticsBatch(str(number), NOON + number * HOUR, tally))
-        assert len(store.read(HOURS, since=0)) == 2 * HOURS.count
+    with closing(open_store(config, space=HOURS.space, limits=StoreLimits(cap=None))) as stored:
+        assert len(stored.list(limit=10_000)) == 2 * HOURS.count
 
 
 def test_tools_beyond_the_limit_count_for_their_server() -> None:
