@@ -1,6 +1,8 @@
 """How long the pages of the console take with 10,000 tools and a million rows in the journal.
 
-python -m bench.console_pages [--tools 10000] [--rows 1000000] [--repeat 5]
+python -m bench.console_pages [--tools 10000] [--rows 1000000] [--repeat 5] [--embedder none]
+
+With another embedder, there is also as much learned state as is ever kept.
 """
 
 from __future__ import annotations
@@ -16,14 +18,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from os import environ
 from pathlib import Path
 
 import httpx2
+import numpy as np
 
 from toolscout.config import Config
+from toolscout.embedders import load_embedders
+from toolscout.gateway.operations.statistics_record import Tally
+from toolscout.gateway.operations.statistics_store import HOURS, StatisticsBatch, StatisticsStore
+from toolscout.learning.buffer import MAX_ROWS
+from toolscout.learning.observation import Observation
 from toolscout.store.log_contract import LogRow
 from toolscout.store.sqlite_log import SqliteLog
+from toolscout.toolbox.learning_settings import open_replay_buffer
 
 # Plain JSON-RPC: building thousands of tools with a library takes longer than the gateway waits.
 SERVER = """
@@ -72,6 +82,11 @@ PATHS = {
     "Sessions": "/sessions",
     "A session": "/sessions/session7",
     "Policies": "/policies?principal=user7",
+    "Learning": "/learning",
+    "Savings and health": "/savings",
+    "Savings and health, a week": "/savings?range=week",
+    "Savings and health, a month": "/savings?range=month",
+    "Savings and health, a month of one tool": "/savings?range=month&tool=big__tool_77",
 }
 START = 1_767_225_600.0  # 2026-01-01
 
@@ -105,6 +120,39 @@ def write_rows(path: Path, count: int) -> None:
     sql.close()
 
 
+def write_figures(config: Config) -> None:
+    """A month of calls, with as many tools in every hour and day as have figures of their own."""
+    random.seed(3)
+    now = time.time()
+    with closing(StatisticsStore.open(config)) as store:
+        for hour in reversed(range(30 * 24)):
+            tally = Tally()
+            for _ in range(2 * HOURS.max_tools):
+                name = "big", f"big__tool_{random.randrange(10_000)}"
+                tally.add_call(name, random.expovariate(0.01), is_error=random.random() < 0.03)
+            store.add(StatisticsBatch(str(hour), now - hour * HOURS.seconds, tally))
+
+
+def write_observations(config: Config) -> None:
+    """As many observations as are kept, of 2,000 tools and 30 principals."""
+    random.seed(4)
+    rng = np.random.default_rng(4)
+    embedder = load_embedders(config.embedder)[0]
+    vectors = rng.standard_normal((MAX_ROWS, embedder.dimensions))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = [
+        Observation(
+            id=f"{number:08}", turn=f"{number}", time=START + number,
+            principal=f"{number % 30}", vector=vector.astype(np.float16).tobytes(),
+            called={(tool := f"{random.randrange(2_000)}"): f"big__tool_{tool}"},
+            shown={f"{random.randrange(2_000)}": random.random() * 3 for _ in range(10)},
+        )
+        for number, vector in enumerate(vectors)
+    ]  # fmt: skip
+    with open_replay_buffer(config, embedder) as buffer:
+        buffer.append(rows)
+
+
 async def measure(base: str, repeat: int) -> list[tuple[str, float, float]]:
     async with httpx2.AsyncClient(base_url=base, headers=HTML, timeout=120) as http:
         page = (await http.get("/console/playground?query=send+invoice&limit=5")).text
@@ -132,15 +180,19 @@ def main() -> None:
     parser.add_argument("--tools", type=int, default=10_000)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--embedder", default="none")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         home = folder / "home"
-        config = Config.read(home=str(home))
+        config = Config.read(home=str(home), embedder=options.embedder)
         config.state_folder.mkdir(parents=True)
         started = time.perf_counter()
         write_rows(config.state_folder / "journal.db", options.rows)
         print(f"{options.rows:,} rows written in {time.perf_counter() - started:.0f} s")
+        write_figures(config)
+        if options.embedder != "none":
+            write_observations(config)
         (folder / "big.py").write_text(SERVER.replace("COUNT", str(options.tools)))
         entry = {"command": sys.executable, "args": [str(folder / "big.py")]}
         policies = {"some": {"principals": ["user7"], "deny": ["*delete*"]}, "all": {}}
@@ -150,7 +202,7 @@ def main() -> None:
         with log.open("wb") as stderr, subprocess.Popen(
             [sys.executable, "-m", "toolscout.cli", "serve", "--config", "mcp.json", "--http", "0"],
             cwd=folder, stderr=stderr,
-            env={**environ, "TOOLSCOUT_HOME": str(home), "TOOLSCOUT_EMBEDDER": "none",
+            env={**environ, "TOOLSCOUT_HOME": str(home), "TOOLSCOUT_EMBEDDER": options.embedder,
                  "TOOLSCOUT_JOURNAL_DAYS": "0", "TOOLSCOUT_JOURNAL_MAX_MB": "100000"},
         ) as gateway:  # fmt: skip
             try:

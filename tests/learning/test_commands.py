@@ -6,6 +6,7 @@ import json
 import sqlite3
 import stat
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,12 @@ async def test_status_names_tools_and_counts(place: Path, shell: Shell):
     known = status(shell)
     assert known["observations"] == known["principals"] == 2
     assert known["tools"] == {MEANT: 2}
+    (tool,) = known["learned"]
+    assert (tool["name"], tool["observations"], tool["principals"]) == (MEANT, 2, 2)
+    assert tool["lift"] > 0
+    assert abs(tool["last_used"] - time.time()) < 60
     done = shell("learn", "status")
-    assert f"{MEANT}\t2" in done.out
+    assert f"{MEANT}\t2\t2\t" in done.out
     assert "ann" not in done.out
 
 

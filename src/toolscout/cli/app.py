@@ -46,6 +46,7 @@ COMMANDS = {
     "logs": Command("logs", "Print the log of an MCP server, and why it fails."),
     "journal": Command("journal", "Read the record of searches, calls, refusals and approvals."),
     "misses": Command("misses", "List searches that missed, to add phrases to tools."),
+    "stats": Command("stats", "Show calls, errors, latency and saved tokens over time."),
     "audit": Command("audit", "Verify that nobody changed the journal."),
     "learn": Command("learn", "Show, reset and seed what search has learned from calls."),
     "state": Command("state", "Back up and restore sessions, pins, logins and the journal."),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,7 @@ import click
 from ..config import Config
 from ..errors import ConfigError
 from ..program import command_line
-from ..store.contract import StoreLimits
-from ..store.factory import has_log, is_store_kept, log_path, open_log, open_store
+from ..store.factory import has_log, log_path, open_log
 from .catalog_options import catalog_option, load_with_held, open_engine
 from .journal_output import open_output
 from .output import json_option, print_json, print_line, print_note, print_table, warn
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..learning.buffer import ReplayBuffer
     from ..learning.observation import Observation
     from ..learning.seeding import Seeds
+    from ..learning.summary import LearnedTool, LearningSummary
     from ..search.engine import Engine
     from ..store.log_contract import LogRow
 
@@ -52,25 +53,16 @@ def _read_config(path: Path | None) -> Config:
 def _open_buffer(config: Config) -> Generator[ReplayBuffer]:
     """The learned state of the configured store and model."""
     from ..embedders import load_embedders
-    from ..learning.buffer import SPACE, ReplayBuffer
+    from ..toolbox.learning_settings import open_replay_buffer
 
-    if not is_store_kept(config):
-        raise ConfigError(
-            "With store = memory, what is learned exists only in its process.",
-            hint="Set store to sqlite or to the path of a file.",
-        )
     embedders = load_embedders(config.embedder)
     if not embedders:
         raise ConfigError(
             "Learning compares requests by their vectors, and embedder is none.",
             hint="Set embedder to use, the bundled one.",
         )
-    store = open_store(config, space=SPACE, limits=StoreLimits(cap=None))
-    first = embedders[0]
-    try:
-        yield ReplayBuffer(store, model=first.id, dimensions=first.dimensions)
-    finally:
-        store.close()
+    with open_replay_buffer(config, embedders[0]) as buffer:
+        yield buffer
 
 
 @command.command(name="status")
@@ -78,54 +70,58 @@ def _open_buffer(config: Config) -> Generator[ReplayBuffer]:
 @json_option
 def show_status(*, path: Path | None, is_json: bool) -> None:
     """Show what was learned, for which tools, and the figures of shadow mode."""
+    from ..learning.summary import summarise
+    from ..learning.training import train
+
     config = _read_config(path)
     with _open_buffer(config) as buffer:
         rows = buffer.read()
-        counts, problems = buffer.counts(), [*buffer.problems.values()]
-    tools = Counter(name for row in rows for name in row.called.values())
-    shadow = _shadow_figures(counts)
+        counts = buffer.counts()
+        found = summarise(rows, train(rows), counts, problems=buffer.problems.values())
     if is_json:
-        print_json(
-            {
-                "learning": config.learning,
-                "observations": len(rows),
-                "principals": len({row.principal for row in rows}),
-                "tools": dict(tools.most_common()),
-                "shadow": shadow,
-                "problems": problems,
-            }
-        )
+        print_json(_render_status(config, found))
         return
     print_line(
-        f"learning: {config.learning}, {len(rows)} observations of"
-        f" {len({row.principal for row in rows})} principals, {len(tools)} tools"
+        f"learning: {config.learning}, {found.observations} observations of"
+        f" {found.principals} principals, {len(found.tools)} tools"
     )
-    if tools:
-        most = tools.most_common(_MAX_TOOLS_SHOWN)
-        print_table(("tool", "observations"), [(name, str(n)) for name, n in most])
+    if found.tools:
+        columns = ("tool", "observations", "principals", "last used", "lift")
+        print_table(columns, [_tool_row(tool) for tool in found.tools[:_MAX_TOOLS_SHOWN]])
     else:
-        print_note(_UNUSABLE if problems else _NOTHING)
-    if shadow["calls"]:
-        columns = ("shadow mode", "recall@1", "recall@5")
-        print_table(columns, [_shadow_row(shadow, "base"), _shadow_row(shadow, "learned")])
-        print_note(f"Of {shadow['calls']} calls after a search, without and with past use.")
-    for problem in problems:
+        print_note(_UNUSABLE if found.problems else _NOTHING)
+    if found.shadow.calls:
+        columns = ("shadow mode", *(f"recall@{depth}" for depth in found.shadow.without))
+        rows_of = {"without": found.shadow.without, "with past use": found.shadow.learned}
+        print_table(
+            columns, [(n, *(f"{r:.3f}" for r in row.values())) for n, row in rows_of.items()]
+        )
+        print_note(f"Of {found.shadow.calls} calls after a search, without and with past use.")
+    for problem in found.problems:
         warn(problem)
 
 
-def _shadow_figures(counts: Mapping[str, int]) -> dict[str, Any]:
-    calls = counts.get("shadow_calls", 0)
-    figures = {
-        f"{order}_recall_at_{depth}": round(counts.get(f"{order}@{depth}", 0) / max(1, calls), 4)
-        for order in ("base", "learned")
-        for depth in (1, 5)
+def _render_status(config: Config, found: LearningSummary) -> dict[str, Any]:
+    shadow = found.shadow
+    orders = {"base": shadow.without, "learned": shadow.learned}
+    return {
+        "learning": config.learning,
+        "observations": found.observations,
+        "principals": found.principals,
+        "tools": {tool.name: tool.observations for tool in found.tools},
+        "learned": [asdict(tool) for tool in found.tools],
+        "shadow": {
+            "calls": shadow.calls,
+            **{f"{n}_recall_at_{d}": r for n, row in orders.items() for d, r in row.items()},
+        },
+        "problems": [*found.problems],
     }
-    return {"calls": calls, **figures}
 
 
-def _shadow_row(shadow: Mapping[str, Any], order: str) -> tuple[str, str, str]:
-    one, five = (shadow[f"{order}_recall_at_{depth}"] for depth in (1, 5))
-    return ("with past use" if order == "learned" else "without"), f"{one:.3f}", f"{five:.3f}"
+def _tool_row(tool: LearnedTool) -> tuple[str, ...]:
+    last_used = f"{datetime.fromtimestamp(tool.last_used).astimezone():%Y-%m-%d %H:%M}"
+    counts = (str(tool.observations), str(tool.principals))
+    return (tool.name, *counts, last_used, f"{tool.lift:.2f}")
 
 
 @command.command(name="reset")
@@ -153,15 +149,11 @@ def reset_state(
             removed = buffer.remove(lambda row: None if row.principal == gone else row)
         else:
             _check_names(tools, buffer.read())
-            removed = sum(buffer.remove(lambda row, n=name: _drop_tool(row, n)) for name in tools)
+            removed = sum(buffer.remove(lambda row, n=name: row.without_tool(n)) for name in tools)
     if is_json:
         print_json({"removed": removed})
     else:
         print_line(f"Forgotten: {removed} observations.")
-
-
-def _drop_tool(row: Observation, name: str) -> Observation | None:
-    return row.without_tool(name) if name in row.called.values() else row
 
 
 def _check_names(names: Iterable[str], rows: Iterable[Observation]) -> None:

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from .page import ConsolePage
-from .pages import live, misses, overview, playground, policies, server_admin, sessions
+from .pages import (
+    learning,
+    live,
+    misses,
+    overview,
+    playground,
+    policies,
+    savings,
+    server_admin,
+    sessions,
+)
 
 PAGES: tuple[ConsolePage, ...] = (
     overview.PAGE,
@@ -11,6 +21,8 @@ PAGES: tuple[ConsolePage, ...] = (
     playground.PAGE,
     server_admin.PAGE,
     misses.PAGE,
+    learning.PAGE,
     sessions.PAGE,
     policies.PAGE,
+    savings.PAGE,
 )

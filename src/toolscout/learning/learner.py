@@ -20,6 +20,7 @@ from ..store.contract import Clock, Store
 from .buffer import ReplayBuffer
 from .observation import Observation, hash_principal, tool_keys
 from .resets import ResetWatch
+from .summary import SHADOW_DEPTHS, LearningSummary, summarise
 from .training import SAME_REQUEST, LearnedModel, train
 from .turns import SearchTurn, Turns, TurnSearch
 from .usage import UsageLift, UsageMode, UsageWeights, after_calls
@@ -37,7 +38,6 @@ _RECENT_ROWS = 1_024
 _MAX_PENDING = 1_000
 # A report of the status waits no longer than this for changes that another process made.
 _REFRESH_SECONDS = 2.0
-SHADOW_DEPTHS = (1, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,12 +154,20 @@ class Learner:
 
     def erase(self, principal: str) -> int:
         """Remove the observations of one principal, and learn again without them; how many."""
+        gone = hash_principal(principal)
         self.flush(ends_turns=True)
-        gone, buffer = hash_principal(principal), self._buffer
-        if buffer is None:
+        return self._remove(lambda row: None if row.principal == gone else row)
+
+    def reset_tool(self, name: str) -> int:
+        """Forget what was learned for one tool; the number of observations with it."""
+        self.flush()
+        return self._remove(lambda row: row.without_tool(name))
+
+    def _remove(self, change: Callable[[Observation], Observation | None]) -> int:
+        if self._buffer is None:
             return 0
         # Its own reader: the worker may be using the other one.
-        removed = buffer.fork().remove(lambda row: None if row.principal == gone else row)
+        removed = self._buffer.fork().remove(change)
         self.flush()
         return removed
 
@@ -184,6 +192,13 @@ class Learner:
             tools=len(self._model.keys) if self._model is not None else 0,
             problems=tuple(p for p in (self._problem, *problems) if p),
         )
+
+    def summarise(self) -> LearningSummary:
+        """What was learned, also by other processes; it waits until that is learned here too."""
+        self.flush()
+        buffer, model = self._buffer, self._model
+        counts = buffer.fork().counts() if buffer is not None else dict[str, int]()
+        return summarise(self._rows, model or LearnedModel(), counts, problems=self.status.problems)
 
     # Observations
 

@@ -90,6 +90,8 @@ class Observation:
 
     def without_tool(self, name: str) -> Observation | None:
         """The same without the calls of one tool; None if there were no others."""
+        if name not in self.called.values():
+            return self
         called = {key: other for key, other in self.called.items() if other != name}
         return replace(self, called=called) if called else None
 

@@ -1,17 +1,21 @@
-"""The learner that the settings ask for."""
+"""The learner that the settings ask for, and the state that it shares with others."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from ..config import Config
+from ..embedders.embedder import Embedder
+from ..errors import ConfigError
 from ..events import Sink
-from ..learning.buffer import SPACE
+from ..learning.buffer import SPACE, ReplayBuffer
 from ..learning.learner import Learner
 from ..learning.usage import attach_usage
 from ..search.engine import Engine
-from ..store.contract import Clock, StoreLimits
-from ..store.factory import has_store, open_store
+from ..store.contract import Clock, Store, StoreLimits
+from ..store.factory import has_store, is_store_kept, open_store
 
 
 def open_learner(
@@ -26,10 +30,29 @@ def open_learner(
         return None
     return Learner(
         usage,
-        # Without a limit: the learner itself bounds what it keeps.
-        lambda: open_store(config, space=SPACE, limits=StoreLimits(cap=None)),
+        lambda: _open_space(config),
         mode=config.learning,
         has_state=lambda: has_store(config),
         sink=sink,
         clock=clock,
     )
+
+
+@contextmanager
+def open_replay_buffer(config: Config, embedder: Embedder) -> Generator[ReplayBuffer]:
+    """The learned state in the configured store, without a learner."""
+    if not is_store_kept(config):
+        raise ConfigError(
+            "With store = memory, what is learned exists only in its process.",
+            hint="Set store to sqlite or to the path of a file.",
+        )
+    store = _open_space(config)
+    try:
+        yield ReplayBuffer(store, model=embedder.id, dimensions=embedder.dimensions)
+    finally:
+        store.close()
+
+
+def _open_space(config: Config) -> Store:
+    # Without a limit: the learner itself bounds what it keeps.
+    return open_store(config, space=SPACE, limits=StoreLimits(cap=None))

@@ -6,7 +6,8 @@ import asyncio
 import logging
 from pathlib import Path
 
-from ...events import Event, Sink, combine_sinks, guard_sink
+from ...config import Config
+from ...events import Event, Sink, combine_sinks, guard_sink, ignore
 from ...journal.journal import Journal
 from ...store.processes import RUNNING_FOLDER
 from ...telemetry.prometheus import PrometheusMetrics
@@ -21,6 +22,8 @@ from .reload import GatewayProcesses, hash_fixed_settings, settings_needing_rest
 from .rotation import RotationLimits
 from .savings import Savings
 from .savings_total import open_total
+from .statistics import CallStatistics
+from .statistics_store import StatisticsStore
 
 log = logging.getLogger(__name__)
 _BYTES_PER_MB = 1_000_000
@@ -35,7 +38,12 @@ class Operations:
         self._fixed_hashes = hash_fixed_settings(setup)
         self._processes = GatewayProcesses(folder / RUNNING_FOLDER)
         self.metrics = PrometheusMetrics()
-        self.savings = Savings(open_total(setup.config, setup.path), default_counter())
+        self.statistics = _open_statistics(setup.config)
+        self.savings = Savings(
+            open_total(setup.config, setup.path),
+            default_counter(),
+            on_change=self.statistics.add_tokens_saved if self.statistics else None,
+        )
         self.forwarding = AuditForwarding(setup)
         path = audit_path(setup.options, folder)
         self._rotation = _rotation(setup)
@@ -51,6 +59,7 @@ class Operations:
             guard_sink(lambda event: self.journal(event)),
             guard_sink(lambda event: self.audit(event)),
             guard_sink(self.metrics),
+            guard_sink(self.statistics or ignore),
             guard_sink(sink),
         )
 
@@ -68,6 +77,8 @@ class Operations:
     def close(self) -> None:
         """Write everything that is not on disk yet."""
         self.savings.close()
+        if self.statistics is not None:
+            self.statistics.close()
         self._processes.unregister()
         self.journal.close()
         self.forwarding.close()
@@ -108,3 +119,10 @@ def _rotation(setup: Setup) -> RotationLimits:
     return RotationLimits(
         max_bytes=int(options.audit_max_mb * _BYTES_PER_MB), max_files=options.audit_files
     )
+
+
+def _open_statistics(config: Config) -> CallStatistics | None:
+    """What counts calls by the hour; None if nothing is to be recorded."""
+    if config.record == "off":
+        return None
+    return CallStatistics(lambda: StatisticsStore.open(config))

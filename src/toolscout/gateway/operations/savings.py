@@ -24,9 +24,16 @@ class Savings:
     each session; every further request to the model saves the same again, which is not counted.
     """
 
-    def __init__(self, total: SavingsTotal, counter: TokenCounter) -> None:
+    def __init__(
+        self,
+        total: SavingsTotal,
+        counter: TokenCounter,
+        *,
+        on_change: Callable[[int], None] | None = None,
+    ) -> None:
         self._store = total
         self._counter = counter
+        self._on_change = on_change
         self._guard = Lock()  # of the numbers
         self._turn = Lock()  # one thread at a time reads and writes the total
         self._written = 0
@@ -51,16 +58,23 @@ class Savings:
         saved = max(0, everything - cost)
         with self._guard:
             self._unwritten += saved
+        self._report(saved)
         await asyncio.to_thread(self.save)
         return saved
 
     def record_answer(self, text: str) -> None:
         """Record the text of a search result or description, which costs tokens."""
+        cost = self._counter.count(text)
         with self._guard:
-            self._unwritten -= self._counter.count(text)
+            self._unwritten -= cost
+        self._report(-cost)
         if monotonic() >= self._next_save:
             self._next_save = monotonic() + _SAVE_SECONDS
             _run_aside(self.save)
+
+    def _report(self, tokens: int) -> None:
+        if self._on_change is not None:
+            self._on_change(tokens)
 
     def save(self) -> None:
         """Add to the total, to which other gateways add too; it blocks."""
