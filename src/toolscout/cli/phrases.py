@@ -13,10 +13,10 @@ from ..catalog.overlay import Overlay, OverlayEntry, ToolKey, tool_key
 from ..catalog.overlay_parser import LISTS
 from ..catalog.tool import Tool
 from ..errors import ConfigError, UnknownToolError
+from ..evals.phrase_preview import QueryRank, RankChange, preview_ranks
 from ..program import command_line
 from ..toolbox.live_overlay import read_overlay
 from ..toolbox.overlay_file import add_to_overlay, edit_overlay
-from ..toolbox.phrase_preview import QueryRank, RankChange, preview_ranks
 from .catalog_options import (
     catalog_option,
     embedder_options,

@@ -15,10 +15,10 @@ from ...catalog.overlay import OverlayEntry, tool_key
 from ...catalog.tool import Tool
 from ...config import expand_path
 from ...errors import ConfigError, QueryError, UnknownToolError
+from ...evals.phrase_preview import QueryRank, RankChange, preview_ranks
+from ...evals.tool_rank import RANK_PROBLEMS
 from ...journal.missed_searches import MissCluster, read_misses
-from ...search.tool_rank import RANK_PROBLEMS
 from ...toolbox.overlay_file import add_to_overlay
-from ...toolbox.phrase_preview import QueryRank, RankChange, preview_ranks
 from ..html import Child, Html, tag
 from ..journal_view import record_path
 from ..page import ConsolePage, act, get

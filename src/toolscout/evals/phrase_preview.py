@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..catalog.overlay import Overlay
 from ..disclosure.doubt import judge_results
 from ..search.engine import Engine
-from ..search.tool_rank import ToolRank
+from .tool_rank import ToolRank, rank_tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +48,4 @@ def preview_ranks(
 
 def _rank(engine: Engine, name: str, query: str) -> QueryRank:
     found = judge_results(engine.search(query), engine)
-    return QueryRank(engine.rank_tool(query, name), found.confidence)
+    return QueryRank(rank_tool(engine, query, name), found.confidence)

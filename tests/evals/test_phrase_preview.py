@@ -7,8 +7,9 @@ from tests.search.parts import Bag, filled, tool
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.overlay import Overlay, OverlayEntry
+from toolscout.evals.phrase_preview import preview_ranks
+from toolscout.evals.tool_rank import rank_tool
 from toolscout.search.engine import Engine
-from toolscout.toolbox.phrase_preview import preview_ranks
 
 TOOLS = (
     tool("mail__send", "Send a letter to somebody.", server="mail"),
@@ -32,8 +33,8 @@ def test_a_preview_shows_the_ranks_of_engines_without_and_with_the_phrase(
     engine = build(catalog, has_vectors=has_vectors)
     with_it = build(catalog.with_changed_tools(OVERLAY.apply), has_vectors=has_vectors)
     for change in preview_ranks(engine, "mail__send", OVERLAY, QUERIES):
-        assert change.before.rank == engine.rank_tool(change.query, "mail__send")
-        assert change.after.rank == with_it.rank_tool(change.query, "mail__send")
+        assert change.before.rank == rank_tool(engine, change.query, "mail__send")
+        assert change.after.rank == rank_tool(with_it, change.query, "mail__send")
     first = preview_ranks(engine, "mail__send", OVERLAY, QUERIES)[0]
     assert first.after.rank.rank == 1
     assert first.before.rank.score < first.after.rank.score
