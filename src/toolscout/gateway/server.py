@@ -37,6 +37,8 @@ from .fleet.internal_server import FleetGuard, serve_internally
 from .fleet.page_routing import PageRouter, PageRules
 from .fleet.replicas import ReplicaRegistry
 from .fleet.routing import ReplicaRouter, split_session_id
+from .fleet.shared_events import SharedEvents
+from .fleet.stream_recovery import RecoveryRules, StreamRecovery
 from .gateway import Gateway
 from .identity.browser_login import BrowserLogin
 from .identity.challenges import ExplainedChallenges
@@ -212,6 +214,8 @@ async def serve_http(
             return has_open_session(app, PATH, split_session_id(session_id)[0])
 
         limits = _build_request_limits(gateway, calls, is_open)
+        shared = gateway.fleet.events if gateway.fleet else None
+        events = MemoryEventStore(on_event=shared.add if shared else None)
         internal = _bind_internal(gateway, host) if gateway.fleet else None
         registry = gateway.fleet.listen_at(internal) if gateway.fleet and internal else None
         app: Starlette = server.http_app(
@@ -220,9 +224,10 @@ async def serve_http(
                 Middleware(BrowserPage, needs_token=lambda: server.auth is not None),
                 Middleware(FleetGuard, limits),
                 *(_build_routers(gateway, registry) if registry else ()),
+                *(_build_recovery(gateway, shared, events, is_open) if shared else ()),
             ],
             session_idle_timeout=gateway.setup.settings.limits.session_idle_seconds,
-            event_store=MemoryEventStore(),
+            event_store=events,
             retry_interval=RETRY_MS,
             host_origin_protection=True,
             allowed_hosts=hosts,
@@ -292,11 +297,6 @@ def _build_routers(gateway: Gateway, registry: ReplicaRegistry) -> tuple[Middlew
     """Pass requests on to the gateways that they belong to: those of clients, and of browsers."""
     fleet = gateway.fleet
     assert fleet is not None
-
-    def is_refused() -> bool:
-        auth = gateway.setup.settings.auth
-        return auth.is_set and not current_identity(auth).name
-
     rules = PageRules(
         lead=gateway.worker.lead if gateway.worker else "",
         local_paths=frozenset({PATH, LIVENESS_PATH}),
@@ -311,10 +311,30 @@ def _build_routers(gateway: Gateway, registry: ReplicaRegistry) -> tuple[Middlew
             registry=registry,
             client=fleet.client,
             states=fleet.states,
-            is_refused=is_refused,
+            is_refused=partial(_is_refused, gateway),
         ),
         Middleware(PageRouter, rules=rules, registry=registry, client=fleet.client),
     )
+
+
+def _build_recovery(
+    gateway: Gateway, shared: SharedEvents, events: MemoryEventStore, is_open: Callable[[str], bool]
+) -> tuple[Middleware, ...]:
+    """Resume streams of gateways that have ended."""
+    rules = RecoveryRules(
+        path=PATH,
+        is_open=is_open,
+        is_local=events.has_stream,
+        is_refused=partial(_is_refused, gateway),
+        principal=lambda: current_identity(gateway.setup.settings.auth).name,
+    )
+    return (Middleware(StreamRecovery, events=shared, rules=rules),)
+
+
+def _is_refused(gateway: Gateway) -> bool:
+    """Whether the request that is answered has no valid login, though it needs one."""
+    auth = gateway.setup.settings.auth
+    return auth.is_set and not current_identity(auth).name
 
 
 def _answer_unknown_path(_: Request, __: Exception) -> Response:

@@ -14,12 +14,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import StoreError
 from .internal_route import (
+    MAY_HAVE_RUN,
     PASSED_ON,
     OwnerGoneError,
     OwnerSilentError,
     PassOnClient,
     error_response,
     is_call,
+    last_words,
     read_body,
     replay_body,
 )
@@ -35,11 +37,6 @@ _STORE_SILENT = (
     " Try again."
 )
 _OWNER_SILENT = "The gateway that has this session does not answer. Try again."
-_OWNER_GONE = "The gateway that has this session has stopped. Open a new session."
-_MAY_HAVE_RUN = (
-    "The gateway that has this session stopped before it answered. The call may have run: check"
-    " before you repeat it."
-)
 
 
 def split_session_id(session_id: str) -> tuple[str, str]:
@@ -109,19 +106,19 @@ class ReplicaRouter:
                 receive=receive,
                 send=send,
                 gone=self._registry.wait_until_gone(owner),
-                last_words=_MAY_HAVE_RUN if is_call(body) else _OWNER_GONE,
+                last_words=last_words(body),
             )
         except OwnerGoneError as error:
             self._registry.forget(owner)
             if not (error.was_sent and is_call(body)):
                 return False
-            await error_response(body, _MAY_HAVE_RUN)(scope, receive, send)
+            await error_response(body, MAY_HAVE_RUN)(scope, receive, send)
         except StoreError as error:
             log.warning("A request cannot be passed on: %s", error.message)
             await error_response(body, _STORE_SILENT)(scope, receive, send)
         except OwnerSilentError as error:
             self._registry.forget(owner)
-            text = _MAY_HAVE_RUN if error.may_have_run else _OWNER_SILENT
+            text = MAY_HAVE_RUN if error.may_have_run else _OWNER_SILENT
             await error_response(body, text)(scope, receive, send)
         return True
 
