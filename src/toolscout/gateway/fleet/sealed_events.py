@@ -36,7 +36,7 @@ class EventCipher:
     """Encrypts the events of one stream, for one session of one principal.
 
     The token of the stream is a secret that only its gateway and its client have. The store gets
-    neither the token nor the key, so whoever reads the database cannot read the events.
+    neither the token nor the key, so a reader of the database cannot read the events.
     """
 
     def __init__(self, token: str, *, session: str, principal: str) -> None:
