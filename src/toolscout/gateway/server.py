@@ -56,7 +56,7 @@ from .limits.tls_connections import TLSProtocol
 from .operations.health import LIVENESS_PATH, add_routes
 from .operations.index_page import BrowserPage
 from .operations.reload import watch_config
-from .public_server import PublicServer, accept_batch
+from .public_server import ACCEPT_BATCH, PublicServer
 from .settings import Auth
 from .setup import Setup
 from .sockets import bind_internal_socket
@@ -244,7 +244,7 @@ async def serve_http(
             ExplainedChallenges(ExplainedRefusals(app)),
             # uvicorn calls it as it would call the class.
             http=cast("type[asyncio.Protocol]", protocol),
-            backlog=accept_batch(is_shared=gateway.worker is not None),
+            backlog=ACCEPT_BATCH,
             lifespan="on",
             ws="none",
             # No handlers of its own: the program decides how records are printed.
@@ -258,11 +258,7 @@ async def serve_http(
                     app, replica=gateway.fleet.replica, codec=gateway.fleet.internal
                 )
                 await stack.enter_async_context(serve_internally(route, internal))
-            worker = gateway.worker
-            public = PublicServer(config, on_ready=worker.report_ready if worker else None)
-            await public.run_until_stopped(
-                listener, left=worker.wait_until_left() if worker else None
-            )
+            await PublicServer(config, worker=gateway.worker).run_until_stopped(listener)
 
 
 def _build_request_limits(
