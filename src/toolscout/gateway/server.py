@@ -34,6 +34,7 @@ from .client.tracing import TracingMiddleware
 from .fastmcp_compat import GatewayServer, has_open_session, shorten_process_stop
 from .fleet.internal_route import InternalRoute
 from .fleet.internal_server import FleetGuard, serve_internally
+from .fleet.owner_client import OwnerClient
 from .fleet.page_routing import PageRouter, PageRules
 from .fleet.replicas import ReplicaRegistry
 from .fleet.routing import ReplicaRouter, split_session_id
@@ -293,6 +294,7 @@ def _build_routers(gateway: Gateway, registry: ReplicaRegistry) -> tuple[Middlew
     """Pass requests on to the gateways that they belong to: those of clients, and of browsers."""
     fleet = gateway.fleet
     assert fleet is not None
+    owners = OwnerClient(registry, fleet.client)
     rules = PageRules(
         lead=gateway.worker.lead if gateway.worker else "",
         local_paths=frozenset({PATH, LIVENESS_PATH}),
@@ -304,12 +306,11 @@ def _build_routers(gateway: Gateway, registry: ReplicaRegistry) -> tuple[Middlew
         Middleware(
             ReplicaRouter,
             path=PATH,
-            registry=registry,
-            client=fleet.client,
+            owners=owners,
             states=fleet.states,
             is_refused=partial(_is_refused, gateway),
         ),
-        Middleware(PageRouter, rules=rules, registry=registry, client=fleet.client),
+        Middleware(PageRouter, rules=rules, owners=owners),
     )
 
 
