@@ -1,4 +1,4 @@
-"""A client that is subscribed at one replica hears of a change that was made at another."""
+"""A client that is subscribed at one replica gets a notification of a change at another."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
             process.kill()
 
 
-async def test_a_stream_of_one_replica_hears_of_a_change_at_another(fleet: Fleet) -> None:
+async def test_a_stream_of_one_replica_is_notified_of_a_change_at_another(fleet: Fleet) -> None:
     with fleet.replicas("a", "b") as (first, second):
         async with (
             asyncio.timeout(60),
@@ -47,7 +47,7 @@ async def test_a_stream_of_one_replica_hears_of_a_change_at_another(fleet: Fleet
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-async def test_a_handshake_client_subscribes_and_hears_through_any_replica(fleet: Fleet) -> None:
+async def test_a_handshake_client_is_notified_through_any_replica(fleet: Fleet) -> None:
     heard: asyncio.Queue[str] = asyncio.Queue()
 
     async def note(message: Any) -> None:

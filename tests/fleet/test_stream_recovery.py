@@ -221,7 +221,7 @@ async def test_events_in_the_database_name_no_stream_and_cannot_be_read(fleet: F
         assert not any(token in stream for stream, _ in rows)
 
 
-async def test_the_official_client_is_told_that_its_call_may_have_run(
+async def test_the_official_client_gets_the_error_that_its_call_may_have_run(
     fleet: Fleet, tmp_path: Path
 ) -> None:
     with fleet.replicas("a", "b") as replicas:

@@ -12,7 +12,7 @@ from tests.store.postgres_server import shared_server
 
 from toolscout.store.postgres_events import PostgresEvents
 from toolscout.store.sqlite_events import SqliteEvents
-from toolscout.store.stream_events import MAX_PER_STREAM, EventLimits, StreamEvent, StreamEvents
+from toolscout.store.stream_events import MAX_PER_STREAM, EventLimits, StoredEvent, StreamEvents
 
 Open = Callable[[EventLimits], StreamEvents]
 
@@ -32,8 +32,8 @@ def open_events(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open
         yield open_one
 
 
-def made(stream: str, numbers: range, data: bytes = b"\0data\xff") -> list[StreamEvent]:
-    return [StreamEvent(stream, number, data) for number in numbers]
+def made(stream: str, numbers: range, data: bytes = b"\0data\xff") -> list[StoredEvent]:
+    return [StoredEvent(stream, number, data) for number in numbers]
 
 
 def numbers(events: StreamEvents, stream: str) -> list[int]:

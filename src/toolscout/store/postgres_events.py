@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .postgres import PostgresDatabase
-from .stream_events import EventLimits, StreamEvent, find_long_streams
+from .stream_events import EventLimits, StoredEvent, find_long_streams
 
 # Times are those of the server: the clocks of gateways differ.
 _NOW = "extract(epoch FROM clock_timestamp())"
@@ -47,20 +47,20 @@ class PostgresEvents:
         self._database = PostgresDatabase(url)
         self._limits = limits or EventLimits()
 
-    def append(self, events: Sequence[StreamEvent]) -> None:
-        """Add events; one that is there already stays as it is."""
+    def append(self, events: Sequence[StoredEvent]) -> None:
+        """Add events; one that is there already is not replaced."""
         columns = [e.stream for e in events], [e.number for e in events], [e.data for e in events]
         with self._database.use() as sql:
             sql.execute(_INSERT, columns)
             if long := find_long_streams(events):
                 sql.execute(_SHORTEN, ([*long], [*long.values()]))
 
-    def read(self, stream: str) -> tuple[StreamEvent, ...]:
+    def read(self, stream: str) -> tuple[StoredEvent, ...]:
         """The events of a stream that are kept, oldest first."""
         with self._database.use() as sql:
             values = (stream, self._limits.max_age_seconds)
             rows = sql.execute(_SELECT, values, binary=True).fetchall()
-        return tuple(StreamEvent(stream, number, data) for number, data in rows)
+        return tuple(StoredEvent(stream, number, data) for number, data in rows)
 
     def prune(self) -> int:
         """Delete what is over the limits, the oldest first; how many events that were."""

@@ -10,7 +10,7 @@ from threading import Lock
 
 from .sqlite import translate_errors
 from .sqlite_side_file import SideFile
-from .stream_events import EventLimits, StreamEvent, find_long_streams
+from .stream_events import EventLimits, StoredEvent, find_long_streams
 
 _FILE = SideFile(
     # "scoe" in ASCII: distinguishes the file from stores, journals and feeds.
@@ -54,8 +54,8 @@ class SqliteEvents:
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
 
-    def append(self, events: Sequence[StreamEvent]) -> None:
-        """Add events; one that is there already stays as it is."""
+    def append(self, events: Sequence[StoredEvent]) -> None:
+        """Add events; one that is there already is not replaced."""
         now = time.time()
         rows = [(e.stream, e.number, now, len(e.data), e.data) for e in events]
         with self._lock, translate_errors(self.path):
@@ -70,11 +70,11 @@ class SqliteEvents:
                 raise
             sql.execute("COMMIT")
 
-    def read(self, stream: str) -> tuple[StreamEvent, ...]:
+    def read(self, stream: str) -> tuple[StoredEvent, ...]:
         """The events of a stream that are kept, oldest first."""
         with self._lock, translate_errors(self.path):
             rows = self._connect().execute(_SELECT, (stream, self._oldest())).fetchall()
-        return tuple(StreamEvent(stream, number, data) for number, data in rows)
+        return tuple(StoredEvent(stream, number, data) for number, data in rows)
 
     def prune(self) -> int:
         """Delete what is over the limits, the oldest first; how many events that were."""

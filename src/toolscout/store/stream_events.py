@@ -11,7 +11,7 @@ MAX_PER_STREAM = 100
 
 
 @dataclass(frozen=True, slots=True)
-class StreamEvent:
+class StoredEvent:
     """One event of a stream, with its number in the stream, as bytes without a meaning here."""
 
     stream: str
@@ -34,11 +34,11 @@ class StreamEvents(Protocol):
     They are a help for clients that lost their connection: a crash of the machine may lose them.
     """
 
-    def append(self, events: Sequence[StreamEvent]) -> None:
-        """Add events; one that is there already stays as it is."""
+    def append(self, events: Sequence[StoredEvent]) -> None:
+        """Add events; one that is there already is not replaced."""
         ...
 
-    def read(self, stream: str) -> tuple[StreamEvent, ...]:
+    def read(self, stream: str) -> tuple[StoredEvent, ...]:
         """The events of a stream that are kept, oldest first."""
         ...
 
@@ -51,7 +51,7 @@ class StreamEvents(Protocol):
         ...
 
 
-def find_long_streams(events: Sequence[StreamEvent]) -> dict[str, int]:
+def find_long_streams(events: Sequence[StoredEvent]) -> dict[str, int]:
     """The streams with more events than are kept, each with the first number to keep."""
     newest: dict[str, int] = {}
     for event in events:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from .connection_counts import ConnectionCounts
 
-# How often a worker that leaves a connection to another one looks whether it was taken.
+# How often a worker that leaves a connection to another one checks whether it was taken.
 _PAUSE_SECONDS = 0.002
 # Longer than a worker is busy with one thing. If nobody has taken the connection by then, the
 # others are frozen or overloaded.

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from ...errors import require
-from ...store.stream_events import StreamEvent
+from ...store.stream_events import StoredEvent
 
 _NONCE_BYTES = 12
 
@@ -45,12 +45,12 @@ class EventCipher:
         self._context = json.dumps([session, principal]).encode()
         self.stream = stream_name(token)
 
-    def seal(self, event: OpenEvent) -> StreamEvent:
+    def seal(self, event: OpenEvent) -> StoredEvent:
         """Encrypt an event."""
         data = self._aes.encrypt(_nonce(event.number), event.kind + event.data, self._context)
-        return StreamEvent(self.stream, event.number, data)
+        return StoredEvent(self.stream, event.number, data)
 
-    def unseal(self, events: Sequence[StreamEvent]) -> list[OpenEvent] | None:
+    def unseal(self, events: Sequence[StoredEvent]) -> list[OpenEvent] | None:
         """Decrypt events; None if they belong to another session or principal, or were changed."""
         exceptions = require("cryptography.exceptions", extra="mcp")
         found: list[OpenEvent] = []

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from ...errors import StoreError
-from ...store.stream_events import StreamEvent, StreamEvents
+from ...store.stream_events import StoredEvent, StreamEvents
 from ..client.event_store import KeptEvent
 from .internal_route import read_request
 from .sealed_events import EventCipher, EventKind, OpenEvent, stream_name
@@ -25,7 +25,7 @@ _DELAY_SECONDS = 0.1
 _RETRY_SECONDS = 1.0
 _PRUNE_SECONDS = 60.0
 _CLOSE_SECONDS = 3.0
-# What waits for a store that does not answer; the oldest is dropped first.
+# Kept for a store that does not answer; the oldest is dropped first.
 _MAX_PENDING_EVENTS = 5_000
 _MAX_PENDING_BYTES = 8 * 1024 * 1024
 # Of one write, which has one deadline.
@@ -159,11 +159,11 @@ class SharedEvents:
             self._written_bytes += sum(len(event.data) for event in sealed)
 
 
-def _seal(batch: Sequence[_Pending]) -> list[StreamEvent]:
+def _seal(batch: Sequence[_Pending]) -> list[StoredEvent]:
     # A stream that already has its answer needs no description of its request.
     answered = {each.event.token for each in batch if each.event.is_answer}
     ciphers: dict[str, EventCipher] = {}
-    sealed: list[StreamEvent] = []
+    sealed: list[StoredEvent] = []
     for each in batch:
         event, origin = each.event, each.origin
         opened = _open_event(each, is_answered=event.token in answered)
