@@ -177,8 +177,8 @@ def test_checking_says_what_is_there_and_changes_nothing(
         query = "SELECT count(*) FROM pg_class WHERE relname LIKE 'toolscout%'"
         assert sql.execute(query).fetchone() == (0,)
     moved = shell("store", "migrate", "--json")
-    assert json.loads(moved.out) == {"before": 0, "after": 3}
-    assert "Up to date: schema 3" in shell("store", "migrate").out
+    assert json.loads(moved.out) == {"before": 0, "after": 4}
+    assert "Up to date: schema 4" in shell("store", "migrate").out
     fill(url, records=3, rows=20)
     shown = shell("store", "check")
     assert shown.code == 0

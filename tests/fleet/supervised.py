@@ -69,6 +69,7 @@ class Supervised:
         self._config = config
         config.write_text(json.dumps({"mcpServers": servers, "auth": auth, **sections}))
         self._command = [*PROGRAM, "serve", "--config", str(config), "--http", "127.0.0.1:0"]
+        self.state = folder / "home" / "state"
         own = {"TOOLSCOUT_HOME": str(folder / "home"), "TOOLSCOUT_EMBEDDER": "none"}
         self._environment = {**os.environ, **own, "TOOLSCOUT_STORE": store}
         self.process: subprocess.Popen[bytes] | None = None

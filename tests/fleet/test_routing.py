@@ -23,6 +23,7 @@ from toolscout.gateway.fleet.replicas import open_registry
 from toolscout.store.memory import MemoryStore
 
 TALKER = str(Path(__file__).parents[1] / "upstreams" / "talker.py")
+FLEET_SERVER = str(Path(__file__).parents[1] / "upstreams" / "fleet_server.py")
 MODERN, HANDSHAKE = "2026-07-28", "legacy"
 
 
@@ -168,6 +169,48 @@ async def test_a_frozen_replica_holds_up_no_request_for_longer_than_it_counts_as
             assert "may have run" in rest
             again = await post(listing)
             assert again.status_code == 404
+
+
+async def test_a_replica_that_was_frozen_comes_back_with_its_sessions(tmp_path: Path) -> None:
+    work = {"command": sys.executable, "args": [FLEET_SERVER, str(tmp_path)]}
+    fleet = Fleet(tmp_path, {"work": work}, gateway={"surface": "load"})
+    with fleet.replicas("a", "b") as (first, second):
+        async with httpx2.AsyncClient(trust_env=False, timeout=GONE_SECONDS) as http:
+
+            async def open_session(url: str) -> dict[str, str]:
+                own = {**HEADERS, "toolscout-session": "one conversation"}
+                opened = await http.post(url, json=INITIALIZE, headers=own)
+                headers = {**own, "mcp-session-id": opened.headers["mcp-session-id"]}
+                ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+                assert (await http.post(url, json=ready, headers=headers)).is_success
+                return headers
+
+            async def load(url: str, headers: dict[str, str], tool: str) -> None:
+                params = {"name": "tool_search", "arguments": {"query": f"select:{tool}"}}
+                message = {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": params}
+                answer = await http.post(url, json=message, headers=headers)
+                assert tool in answer.text
+
+            async def list_tools(url: str, headers: dict[str, str]) -> httpx2.Response:
+                listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+                return await http.post(url, json=listing, headers=headers)
+
+            before = await open_session(second.url)
+            await load(first.url, before, "work__task3")
+            second.process.send_signal(signal.SIGSTOP)
+            assert (await list_tools(first.url, before)).status_code == 404
+            # The client does what the protocol says, and its tool is still there.
+            after = await open_session(first.url)
+            assert "work__task3" in (await list_tools(first.url, after)).text
+            await load(first.url, after, "work__task4")
+            second.process.send_signal(signal.SIGCONT)
+            async with asyncio.timeout(20):
+                while (listed := await list_tools(first.url, before)).status_code == 404:
+                    pass
+            # Clients that did not ask meanwhile notice nothing, and get the latest state.
+            assert "work__task3" in listed.text
+            assert "work__task4" in listed.text
+            assert "work__task4" in (await list_tools(second.url, after)).text
 
 
 def calls(tool: str, *, key: int, **arguments: Any) -> dict[str, Any]:

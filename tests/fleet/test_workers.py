@@ -9,20 +9,23 @@ import re
 import signal
 import socket
 import sys
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, closing, suppress
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, InputRequiredResult
 from tests.fleet.replicas import call, text
-from tests.fleet.supervised import Supervised, family, is_running, wait_until
+from tests.fleet.supervised import ACCEPT, TOKEN, Supervised, family, is_running, wait_until
 from tests.store.postgres_server import shared_server
 
 from toolscout.cli.app import run
+from toolscout.gateway.fleet.connection_counts import ConnectionCounts
 from toolscout.gateway.fleet.supervisor import MAX_DELAY_SECONDS, Supervisor, next_delay
 from toolscout.gateway.fleet.worker_process import WorkerProcess
 
@@ -100,6 +103,24 @@ async def count_echoes(gateway: Supervised, calls: int) -> int:
 
 async def test_a_handshake_session_is_answered_at_every_worker(gateway: Supervised) -> None:
     assert await count_echoes(gateway, 60) == 60
+
+
+async def test_a_burst_of_clients_is_shared_by_the_workers(gateway: Supervised) -> None:
+    headers = {**ACCEPT, "authorization": f"Bearer {TOKEN}"}
+    options: dict[str, Any] = {"base_url": gateway.base, "headers": headers, "timeout": 60}
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(httpx2.AsyncClient(**options, trust_env=False))
+            for _ in range(16)
+        ]
+        opened = await asyncio.gather(*(each.post("/mcp", json=INITIALIZE) for each in clients))
+        # The id of a session ends with the name of its worker.
+        owners = Counter(each.headers["mcp-session-id"].rpartition("-")[2] for each in opened)
+        for each, answer in zip(clients, opened, strict=True):
+            session = {"mcp-session-id": answer.headers["mcp-session-id"]}
+            assert (await each.delete("/mcp", headers=session)).is_success
+    assert min(owners.values()) >= 4
+    assert len(owners) == 2
 
 
 async def test_stateless_calls_are_answered_by_the_worker_that_they_reach(
@@ -270,9 +291,15 @@ async def test_workers_share_a_postgres_store_and_do_not_outlive_their_superviso
 
 def test_a_gateway_whose_workers_cannot_start_ends_with_their_exit_code() -> None:
     command = [sys.executable, "-S", "-c", "import sys; sys.exit(3)"]
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        supervisor = Supervisor(lambda _: WorkerProcess(command, {}, listener=listener), workers=2)
-        assert supervisor.run() == 3
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        closing(ConnectionCounts.create(2)) as counts,
+    ):
+
+        def start(_: int) -> WorkerProcess:
+            return WorkerProcess(command, {}, listener=listener, counts=counts)
+
+        assert Supervisor(start, workers=2, counts=counts).run() == 3
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "65", "two", "1.5"])

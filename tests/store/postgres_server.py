@@ -95,7 +95,16 @@ class Server:
         """The shared database with empty tables; its URL."""
         with psycopg.connect(self.database, autocommit=True) as sql:
             migrate_postgres(sql)
-            names = "records", "log", "changes", "buckets", "files", "file_pieces", "vectors"
+            names = (
+                "records",
+                "log",
+                "changes",
+                "buckets",
+                "files",
+                "file_pieces",
+                "vectors",
+                "events",
+            )
             tables = ", ".join(f"toolscout_{name}" for name in names)
             sql.execute(f"TRUNCATE {tables} RESTART IDENTITY".encode())
         return self.database

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
@@ -23,6 +24,7 @@ def run_workers(
 ) -> int:
     """Print how to connect, and serve with several processes until a signal; the exit code."""
     from ..gateway.client.auth import check_exposure
+    from ..gateway.fleet.connection_counts import ConnectionCounts
     from ..gateway.fleet.replicas import new_replica_id
     from ..gateway.fleet.supervisor import Supervisor
     from ..gateway.fleet.worker_process import WorkerProcess
@@ -33,6 +35,7 @@ def run_workers(
     host, port = address
     check_exposure(host, setup.settings.auth)
     listener = bind_socket(host, port)
+    counts = ConnectionCounts.create(workers)
     url = public_url(setup, host, listener.getsockname()[1])
     common = {
         "launch": launch.to_dict(),
@@ -43,7 +46,8 @@ def run_workers(
     }
 
     def start_worker(number: int) -> WorkerProcess:
-        return WorkerProcess(_COMMAND, {**common, "number": number}, listener=listener)
+        described = {**common, "number": number}
+        return WorkerProcess(_COMMAND, described, listener=listener, counts=counts)
 
     print_http_welcome(
         setup,
@@ -52,8 +56,8 @@ def run_workers(
         is_example=reader.config is not None,
         workers=workers,
     )
-    with listener:
-        return Supervisor(start_worker, workers=workers).run()
+    with listener, closing(counts):
+        return Supervisor(start_worker, workers=workers, counts=counts).run()
 
 
 def check_workers(setup: Setup) -> None:

@@ -34,9 +34,12 @@ from .client.tracing import TracingMiddleware
 from .fastmcp_compat import GatewayServer, has_open_session, shorten_process_stop
 from .fleet.internal_route import InternalRoute
 from .fleet.internal_server import FleetGuard, serve_internally
+from .fleet.owner_client import OwnerClient
 from .fleet.page_routing import PageRouter, PageRules
 from .fleet.replicas import ReplicaRegistry
 from .fleet.routing import ReplicaRouter, split_session_id
+from .fleet.shared_events import SharedEvents
+from .fleet.stream_recovery import RecoveryRules, StreamRecovery
 from .gateway import Gateway
 from .identity.browser_login import BrowserLogin
 from .identity.challenges import ExplainedChallenges
@@ -54,7 +57,7 @@ from .limits.tls_connections import TLSProtocol
 from .operations.health import LIVENESS_PATH, add_routes
 from .operations.index_page import BrowserPage
 from .operations.reload import watch_config
-from .public_server import PublicServer, accept_batch
+from .public_server import ACCEPT_BATCH, PublicServer
 from .settings import Auth
 from .setup import Setup
 from .sockets import bind_internal_socket
@@ -212,6 +215,8 @@ async def serve_http(
             return has_open_session(app, PATH, split_session_id(session_id)[0])
 
         limits = _build_request_limits(gateway, calls, is_open)
+        shared = gateway.fleet.events if gateway.fleet else None
+        events = MemoryEventStore(on_event=shared.add if shared else None)
         internal = _bind_internal(gateway, host) if gateway.fleet else None
         registry = gateway.fleet.listen_at(internal) if gateway.fleet and internal else None
         app: Starlette = server.http_app(
@@ -220,9 +225,10 @@ async def serve_http(
                 Middleware(BrowserPage, needs_token=lambda: server.auth is not None),
                 Middleware(FleetGuard, limits),
                 *(_build_routers(gateway, registry) if registry else ()),
+                *(_build_recovery(gateway, shared, events, is_open) if shared else ()),
             ],
             session_idle_timeout=gateway.setup.settings.limits.session_idle_seconds,
-            event_store=MemoryEventStore(),
+            event_store=events,
             retry_interval=RETRY_MS,
             host_origin_protection=True,
             allowed_hosts=hosts,
@@ -239,7 +245,7 @@ async def serve_http(
             ExplainedChallenges(ExplainedRefusals(app)),
             # uvicorn calls it as it would call the class.
             http=cast("type[asyncio.Protocol]", protocol),
-            backlog=accept_batch(is_shared=gateway.worker is not None),
+            backlog=ACCEPT_BATCH,
             lifespan="on",
             ws="none",
             # No handlers of its own: the program decides how records are printed.
@@ -253,11 +259,7 @@ async def serve_http(
                     app, replica=gateway.fleet.replica, codec=gateway.fleet.internal
                 )
                 await stack.enter_async_context(serve_internally(route, internal))
-            worker = gateway.worker
-            public = PublicServer(config, on_ready=worker.report_ready if worker else None)
-            await public.run_until_stopped(
-                listener, left=worker.wait_until_left() if worker else None
-            )
+            await PublicServer(config, worker=gateway.worker).run_until_stopped(listener)
 
 
 def _build_request_limits(
@@ -292,11 +294,7 @@ def _build_routers(gateway: Gateway, registry: ReplicaRegistry) -> tuple[Middlew
     """Pass requests on to the gateways that they belong to: those of clients, and of browsers."""
     fleet = gateway.fleet
     assert fleet is not None
-
-    def is_refused() -> bool:
-        auth = gateway.setup.settings.auth
-        return auth.is_set and not current_identity(auth).name
-
+    owners = OwnerClient(registry, fleet.client)
     rules = PageRules(
         lead=gateway.worker.lead if gateway.worker else "",
         local_paths=frozenset({PATH, LIVENESS_PATH}),
@@ -308,13 +306,32 @@ def _build_routers(gateway: Gateway, registry: ReplicaRegistry) -> tuple[Middlew
         Middleware(
             ReplicaRouter,
             path=PATH,
-            registry=registry,
-            client=fleet.client,
+            owners=owners,
             states=fleet.states,
-            is_refused=is_refused,
+            is_refused=partial(_is_refused, gateway),
         ),
-        Middleware(PageRouter, rules=rules, registry=registry, client=fleet.client),
+        Middleware(PageRouter, rules=rules, owners=owners),
     )
+
+
+def _build_recovery(
+    gateway: Gateway, shared: SharedEvents, events: MemoryEventStore, is_open: Callable[[str], bool]
+) -> tuple[Middleware, ...]:
+    """Resume streams of gateways that have ended."""
+    rules = RecoveryRules(
+        path=PATH,
+        is_open=is_open,
+        is_local=events.has_stream,
+        is_refused=partial(_is_refused, gateway),
+        principal=lambda: current_identity(gateway.setup.settings.auth).name,
+    )
+    return (Middleware(StreamRecovery, events=shared, rules=rules),)
+
+
+def _is_refused(gateway: Gateway) -> bool:
+    """Whether the request that is answered has no valid login, though it needs one."""
+    auth = gateway.setup.settings.auth
+    return auth.is_set and not current_identity(auth).name
 
 
 def _answer_unknown_path(_: Request, __: Exception) -> Response:

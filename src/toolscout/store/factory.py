@@ -16,6 +16,7 @@ from .memory import MemoryStore
 from .memory_log import MemoryLog
 from .postgres import PostgresStore
 from .postgres_buckets import PostgresBuckets
+from .postgres_events import PostgresEvents
 from .postgres_feed import open_postgres_feed
 from .postgres_log import PostgresLog
 from .postgres_url import is_postgres_url
@@ -23,13 +24,16 @@ from .rate_limits import BucketStore, MemoryBuckets
 from .shared_buckets import SharedBuckets
 from .sqlite import SqliteOptions, SqliteStore
 from .sqlite_buckets import SqliteBuckets
+from .sqlite_events import SqliteEvents
 from .sqlite_feed import open_sqlite_feed
 from .sqlite_log import SqliteLog
+from .stream_events import StreamEvents
 
 FILE_NAME = "toolscout.db"
 LOG_FILE_NAME = "journal.db"
 FEED_SUFFIX = ".changes.db"
 BUCKETS_SUFFIX = ".limits.db"
+EVENTS_SUFFIX = ".events.db"
 _ALL = 1_000_000
 
 
@@ -85,6 +89,14 @@ def open_buckets(config: Config, *, is_shared: bool = False) -> BucketStore:
     if path is None:
         return MemoryBuckets()
     return SharedBuckets(SqliteBuckets(path.with_suffix(BUCKETS_SUFFIX)))
+
+
+def open_stream_events(config: Config) -> StreamEvents | None:
+    """Open the events of resumable streams; None if the store is in memory."""
+    if is_postgres_url(config.store):
+        return PostgresEvents(config.store)
+    path = store_path(config)
+    return None if path is None else SqliteEvents(path.with_suffix(EVENTS_SUFFIX))
 
 
 def delete_space(config: Config, space: str) -> None:

@@ -7,16 +7,20 @@ from pathlib import Path
 from threading import Lock
 
 from .contract import check_entry
-from .migrations import Migrations, migrate_with_retry
 from .rate_limits import MAX_BUCKETS, Bucket
 from .sqlite import translate_errors
+from .sqlite_side_file import SideFile
 
-# "scob" in ASCII: distinguishes the file from stores, journals and feeds.
-APPLICATION_ID = 0x73636F62
-# Callers wait for the answer before anything else, so it is better to count alone for a while.
-_BUSY_TIMEOUT_SECONDS = 0.5
-MIGRATIONS: Migrations = (
-    ("CREATE TABLE buckets (key TEXT PRIMARY KEY, tokens REAL NOT NULL, time REAL NOT NULL)",),
+_FILE = SideFile(
+    # "scob" in ASCII: distinguishes the file from stores, journals and feeds.
+    application_id=0x73636F62,
+    migrations=(
+        ("CREATE TABLE buckets (key TEXT PRIMARY KEY, tokens REAL NOT NULL, time REAL NOT NULL)",),
+    ),
+    # Callers wait for the answer before anything else, so it is better to count alone for a while.
+    busy_timeout_seconds=0.5,
+    # A power cut only makes the buckets full again.
+    synchronous="OFF",
 )
 _PUT = "INSERT OR REPLACE INTO buckets (key, tokens, time) VALUES (?, ?, ?)"
 _DROP_OLDEST = """DELETE FROM buckets WHERE key IN (
@@ -37,7 +41,7 @@ class SqliteBuckets:
         """Take one token; the seconds to wait if there is none, or else 0."""
         check_entry(key)
         with self._lock, translate_errors(self.path):
-            self._connection = self._connection or _connect(self.path)
+            self._connection = self._connection or _FILE.connect(self.path)
             sql = self._connection
             # The write lock comes before the read: two processes cannot take the same token.
             sql.execute("BEGIN IMMEDIATE")
@@ -74,25 +78,3 @@ class SqliteBuckets:
         # Now and then is enough: the table may exceed the limit by a tenth.
         if self._uses % max(1, self._capacity // 10) == 0:
             self._connection.execute(_DROP_OLDEST, (self._capacity,))
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if not path.exists():
-        path.touch(mode=0o600)
-    connection = sqlite3.connect(
-        path, timeout=_BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
-    )
-    try:
-        migrate_with_retry(
-            connection,
-            MIGRATIONS,
-            timeout_seconds=_BUSY_TIMEOUT_SECONDS,
-            application_id=APPLICATION_ID,
-        )
-        # A power cut only makes the buckets full again.
-        connection.execute("PRAGMA synchronous = OFF")
-    except BaseException:
-        connection.close()
-        raise
-    return connection

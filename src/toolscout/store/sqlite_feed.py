@@ -9,26 +9,29 @@ from pathlib import Path
 from threading import Event, Lock
 
 from .change_feed import KEPT_SECONDS, Change
-from .migrations import Migrations, migrate_with_retry
 from .polled_feed import MAX_READ, PolledFeed
 from .sqlite import translate_errors
+from .sqlite_side_file import SideFile
 
 POLL_SECONDS = 0.02
 """How often the file is looked at: one read of a counter, without a lock."""
 
-# "scoc" in ASCII: distinguishes the file from stores and journals.
-APPLICATION_ID = 0x73636F63
-_BUSY_TIMEOUT_SECONDS = 2.5
 _WRITES_PER_PRUNING = 100
-MIGRATIONS: Migrations = (
-    (
-        """CREATE TABLE changes (
-            sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-            time REAL NOT NULL,
-            topic TEXT NOT NULL,
-            payload TEXT NOT NULL
-        )""",
+_FILE = SideFile(
+    # "scoc" in ASCII: distinguishes the file from stores and journals.
+    application_id=0x73636F63,
+    migrations=(
+        (
+            """CREATE TABLE changes (
+                sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+                time REAL NOT NULL,
+                topic TEXT NOT NULL,
+                payload TEXT NOT NULL
+            )""",
+        ),
     ),
+    busy_timeout_seconds=2.5,
+    synchronous="NORMAL",
 )
 
 
@@ -47,7 +50,7 @@ class SqliteChanges:
     def append(self, topic: str, payload: str) -> None:
         """Add a change."""
         with self._lock, translate_errors(self.path):
-            self._writer = self._writer or _connect(self.path)
+            self._writer = self._writer or _FILE.connect(self.path)
             now = time.time()
             self._writer.execute(
                 "INSERT INTO changes (time, topic, payload) VALUES (?, ?, ?)", (now, topic, payload)
@@ -109,31 +112,10 @@ class SqliteChanges:
         return int(number or 0)
 
     def _open_reader(self) -> sqlite3.Connection:
-        self._reader = self._reader or _connect(self.path)
+        self._reader = self._reader or _FILE.connect(self.path)
         return self._reader
 
 
 def open_sqlite_feed(path: str | Path) -> PolledFeed:
     """The feed of all processes that name this file."""
     return PolledFeed(SqliteChanges(path))
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if not path.exists():
-        path.touch(mode=0o600)
-    connection = sqlite3.connect(
-        path, timeout=_BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
-    )
-    try:
-        migrate_with_retry(
-            connection,
-            MIGRATIONS,
-            timeout_seconds=_BUSY_TIMEOUT_SECONDS,
-            application_id=APPLICATION_ID,
-        )
-        connection.execute("PRAGMA synchronous = NORMAL")
-    except BaseException:
-        connection.close()
-        raise
-    return connection

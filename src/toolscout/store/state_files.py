@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ..config import Config
-from .factory import BUCKETS_SUFFIX, FEED_SUFFIX, log_path, store_path
+from .factory import BUCKETS_SUFFIX, EVENTS_SUFFIX, FEED_SUFFIX, log_path, store_path
 from .migrations import APPLICATION_ID, MIGRATIONS
 from .processes import RUNNING_FOLDER, list_running
 from .sqlite_log import APPLICATION_ID as LOG_APPLICATION_ID
@@ -28,7 +28,7 @@ USER_FILES = ("mcp.json", "config.toml")
 # Records of running processes, and the caches of the embedded example: neither is backed up.
 _SKIPPED_FOLDERS = (RUNNING_FOLDER, "cache")
 # Parts of an open database, locks, and what running processes tell each other.
-_SIDE_FILES = ("-wal", "-shm", "-journal", ".lock", FEED_SUFFIX, BUCKETS_SUFFIX)
+_SIDE_FILES = ("-wal", "-shm", "-journal", ".lock", FEED_SUFFIX, BUCKETS_SUFFIX, EVENTS_SUFFIX)
 _SQLITE_HEADER = b"SQLite format 3\0"
 
 

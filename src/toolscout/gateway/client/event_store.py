@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
@@ -22,6 +23,7 @@ _MAX_MESSAGES_PER_STREAM = 100
 _MAX_BYTES = 8 * 1024 * 1024
 # The fastest level: every message of every client is compressed, and few are ever read back.
 _COMPRESSION_LEVEL = 1
+_MAX_NUMBER_DIGITS = 15
 
 
 @dataclass(slots=True)
@@ -33,6 +35,19 @@ class _EventStream:
     next_number: int = 0
     messages: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
 
+
+@dataclass(frozen=True, slots=True)
+class KeptEvent:
+    """An event as it is kept: a compressed message, or nothing for a point to resume from."""
+
+    token: str
+    number: int
+    packed: bytes
+    is_answer: bool
+
+
+EventListener = Callable[[KeptEvent], None]
+"""Gets every event at once, in the context in which it arose."""
 
 _Streams = OrderedDict[str, _EventStream]  # by token, the least recently used first
 
@@ -46,8 +61,13 @@ class MemoryEventStore(EventStore):
     # result, which comes last.
 
     def __init__(
-        self, *, max_bytes: int = _MAX_BYTES, max_finished: int = _MAX_FINISHED_STREAMS
+        self,
+        *,
+        max_bytes: int = _MAX_BYTES,
+        max_finished: int = _MAX_FINISHED_STREAMS,
+        on_event: EventListener | None = None,
     ) -> None:
+        self._on_event = on_event
         self._max_bytes = max_bytes
         self._max_finished = max_finished
         self._open: _Streams = OrderedDict()
@@ -65,27 +85,34 @@ class MemoryEventStore(EventStore):
         stream = self._get_or_open(stream_id)
         number = stream.next_number
         stream.next_number += 1
-        if message is not None:
-            self._append(stream, number, message)
-        if isinstance(message, JSONRPCResponse | JSONRPCError):
+        packed = self._append(stream, number, message) if message is not None else b""
+        is_answer = isinstance(message, JSONRPCResponse | JSONRPCError)
+        if is_answer:
             self._open.pop(stream.token, None)
             self._finished[stream.token] = stream
         self._evict(stream)
+        if self._on_event is not None and packed is not None:
+            self._on_event(KeptEvent(stream.token, number, packed, is_answer))
         return f"{stream.token}-{number}"
 
     async def replay_events_after(
         self, last_event_id: str, send_callback: EventCallback
     ) -> str | None:
         """Send the messages after an event; None if its stream is not kept any more."""
-        token, _, number = last_event_id.rpartition("-")
-        stream = self._find(token)
-        if stream is None or not number.isdecimal():
+        position = split_event_id(last_event_id)
+        stream = self._find(position[0]) if position else None
+        if stream is None or position is None:
             return None
+        token, number = position
         # A copy: sending waits, and the stream may get messages or lose old ones meanwhile.
         for each, packed in tuple(stream.messages):
-            if each > int(number):
+            if each > number:
                 await send_callback(EventMessage(_decompress(packed), f"{token}-{each}"))
         return stream.name
+
+    def has_stream(self, token: str) -> bool:
+        """Whether the events of a stream are kept here."""
+        return token in self._open or token in self._finished
 
     def _find(self, token: str) -> _EventStream | None:
         for streams in (self._open, self._finished):
@@ -102,15 +129,17 @@ class MemoryEventStore(EventStore):
             self._open[known.token] = known
         return known
 
-    def _append(self, stream: _EventStream, number: int, message: JSONRPCMessage) -> None:
+    def _append(self, stream: _EventStream, number: int, message: JSONRPCMessage) -> bytes | None:
+        """Keep a message; None for one that cannot be sent either."""
         try:
             packed = _compress(message)
-        except PydanticSerializationError:  # such a message cannot be sent either
-            return
+        except PydanticSerializationError:
+            return None
         stream.messages.append((number, packed))
         self._size += len(packed)
         if len(stream.messages) > _MAX_MESSAGES_PER_STREAM:
             self._size -= len(stream.messages.pop(0)[1])
+        return packed
 
     def _evict(self, latest: _EventStream) -> None:
         # Finished streams go first. Their client most likely has the result already, while a client
@@ -136,6 +165,14 @@ class MemoryEventStore(EventStore):
         return True
 
 
+def split_event_id(event_id: str) -> tuple[str, int] | None:
+    """The token of the stream and the number of the event; None for an id of another form."""
+    token, _, number = event_id.rpartition("-")
+    # A longer number than any stream has would not fit into a database.
+    is_valid = number.isascii() and number.isdecimal() and len(number) <= _MAX_NUMBER_DIGITS
+    return (token, int(number)) if is_valid and token else None
+
+
 def _compress(message: JSONRPCMessage) -> bytes:
     # As sent on the wire: compressed text takes a fraction of the memory of the objects.
     text = message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -143,4 +180,9 @@ def _compress(message: JSONRPCMessage) -> bytes:
 
 
 def _decompress(packed: bytes) -> JSONRPCMessage:
-    return jsonrpc_message_adapter.validate_json(zlib.decompress(packed), by_name=False)
+    return jsonrpc_message_adapter.validate_json(read_message(packed), by_name=False)
+
+
+def read_message(packed: bytes) -> bytes:
+    """The JSON of a message, as it was sent."""
+    return zlib.decompress(packed)

@@ -12,10 +12,12 @@ from mcp.server.request_state import RequestStateSecurity
 
 from ...config import Config
 from ...errors import StoreError
+from ...store.factory import open_stream_events
 from .internal_route import PURPOSE, PassOnClient
 from .key_ring import SharedCodec, open_key_ring
 from .replicas import HEARTBEAT_SECONDS, ReplicaRegistry, new_replica_id, open_registry
 from .request_state import ReplicaStateCodec
+from .shared_events import SharedEvents
 
 log = logging.getLogger(__name__)
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
@@ -32,6 +34,8 @@ class Fleet:
         self.states = ReplicaStateCodec(states, replica=self.replica)
         self.internal = SharedCodec(self._ring, purpose=PURPOSE)
         self.client = PassOnClient(self.internal)
+        events = open_stream_events(config)
+        self.events = SharedEvents(events) if events is not None else None
         self.registry: ReplicaRegistry | None = None
         self._beating: asyncio.Task[None] | None = None
         self._is_reached = True
@@ -51,6 +55,8 @@ class Fleet:
         """Read the keys, and write the first heartbeat."""
         await self._beat()
         self._beating = asyncio.create_task(self._keep_beating())
+        if self.events is not None:
+            self.events.start()
 
     async def close(self) -> None:
         """Stop the heartbeat."""
@@ -58,6 +64,8 @@ class Fleet:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
         await self.client.close()
+        if self.events is not None:
+            await self.events.close()
         await asyncio.to_thread(self._leave)
 
     def _leave(self) -> None:

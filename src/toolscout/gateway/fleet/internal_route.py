@@ -22,6 +22,12 @@ from .key_ring import SharedCodec
 
 T = TypeVar("T")
 
+OWNER_GONE = "The gateway that has this session has stopped. Open a new session."
+MAY_HAVE_RUN = (
+    "The gateway that has this session stopped before it answered. The call may have run: check"
+    " before you repeat it."
+)
+
 PURPOSE = "toolscout internal route"
 """The purpose of the keys that sign requests between gateways."""
 
@@ -254,13 +260,13 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 def error_response(request_body: bytes, text: str) -> PlainTextResponse:
     """An answer of the protocol to a request that could not be passed on."""
-    error = _error_message(_read_field(request_body, "id"), text)
+    error = _error_message(read_request(request_body)[0], text)
     return PlainTextResponse(error, HTTPStatus.SERVICE_UNAVAILABLE, media_type="application/json")
 
 
 def error_event(request_body: bytes, text: str) -> bytes:
     """The same as the last event of a stream; empty if the request expects no answer."""
-    key = _read_field(request_body, "id")
+    key = read_request(request_body)[0]
     if key is None:
         return b""
     return f"event: message\ndata: {_error_message(key, text)}\n\n".encode()
@@ -268,17 +274,24 @@ def error_event(request_body: bytes, text: str) -> bytes:
 
 def is_call(request_body: bytes) -> bool:
     """Whether a request calls a tool, which may have effects."""
-    return _read_field(request_body, "method") == "tools/call"
+    return read_request(request_body)[1] == "tools/call"
+
+
+def last_words(request_body: bytes) -> str:
+    """What to answer to a request whose gateway has ended."""
+    return MAY_HAVE_RUN if is_call(request_body) else OWNER_GONE
+
+
+def read_request(body: bytes) -> tuple[Any, Any]:
+    """The id and the method of a message of the protocol; None for what it lacks."""
+    with suppress(ValueError, RecursionError, AttributeError):
+        message = json.loads(body)
+        return message.get("id"), message.get("method")
+    return None, None
 
 
 def _error_message(key: object, text: str) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": key, "error": {"code": -32603, "message": text}})
-
-
-def _read_field(request_body: bytes, name: str) -> Any:
-    with suppress(ValueError, RecursionError, LookupError, TypeError):
-        return json.loads(request_body)[name]
-    return None
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
@@ -10,20 +9,11 @@ from urllib.parse import parse_qs
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ...errors import StoreError
-from .internal_route import (
-    PASSED_ON,
-    OwnerGoneError,
-    OwnerSilentError,
-    PassOnClient,
-    error_response,
-    read_body,
-    replay_body,
-)
-from .replicas import ReplicaRegistry
+from .internal_route import PASSED_ON, read_body, replay_body
+from .owner_client import OwnerClient, OwnerWords
 
 _SEPARATOR = "."
-_SILENT = "The worker that answers this page does not answer. Try again."
+_WORDS = OwnerWords(owner_silent="The worker that answers this page does not answer. Try again.")
 
 
 def mark_secret(replica: str, secret: str) -> str:
@@ -62,48 +52,24 @@ class PageRules:
 class PageRouter:
     """An ASGI middleware; a request that was passed on is answered here in any case."""
 
-    def __init__(
-        self, app: ASGIApp, *, rules: PageRules, registry: ReplicaRegistry, client: PassOnClient
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, rules: PageRules, owners: OwnerClient) -> None:
         self._app = app
         self._rules = rules
-        self._registry = registry
-        self._client = client
+        self._owners = owners
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or let its owner answer it."""
         is_routed = scope["type"] == "http" and PASSED_ON not in scope
         owner = self._rules.find_owner(scope) if is_routed else ""
-        if not owner or owner == self._registry.replica:
+        if not owner or owner == self._owners.replica:
             await self._app(scope, receive, send)
             return
         body = await read_body(receive)
         if body is None:  # the client disconnected
             return
-        if not await self._pass_on(owner, scope, body, receive, send):
+        # A page of a worker that is gone is answered by any other.
+        if not await self._owners.pass_on(owner, scope, body, receive, send, words=_WORDS):
             await self._app(scope, replay_body(body, receive), send)
-
-    async def _pass_on(
-        self, owner: str, scope: Scope, body: bytes, receive: Receive, send: Send
-    ) -> bool:
-        """Whether the owner, or an error, has answered; if not, this worker can."""
-        try:
-            address = await asyncio.to_thread(self._registry.find_address, owner)
-            if address is None:
-                return False
-            gone = self._registry.wait_until_gone(owner)
-            await self._client.send(
-                owner, address, scope, body=body, receive=receive, send=send, gone=gone
-            )
-        except StoreError:
-            return False
-        except OwnerGoneError:
-            self._registry.forget(owner)
-            return False
-        except OwnerSilentError:
-            self._registry.forget(owner)
-            await error_response(b"", _SILENT)(scope, receive, send)
-        return True
 
 
 def _read_cookie(scope: Scope, name: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 from collections.abc import Callable
 from typing import Any
@@ -14,19 +13,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import StoreError
 from .internal_route import (
+    MAY_HAVE_RUN,
     PASSED_ON,
-    OwnerGoneError,
-    OwnerSilentError,
-    PassOnClient,
-    error_response,
     is_call,
+    last_words,
     read_body,
     replay_body,
 )
-from .replicas import ReplicaRegistry
+from .owner_client import OwnerClient, OwnerWords
 from .request_state import ReplicaStateCodec
 
-log = logging.getLogger(__name__)
 _SESSION_HEADER = "mcp-session-id"
 # The id of the SDK, and the replica that opened the session.
 _SESSION_ID = re.compile(r"([0-9a-f]{32})-([0-9a-f]{8})")
@@ -35,11 +31,6 @@ _STORE_SILENT = (
     " Try again."
 )
 _OWNER_SILENT = "The gateway that has this session does not answer. Try again."
-_OWNER_GONE = "The gateway that has this session has stopped. Open a new session."
-_MAY_HAVE_RUN = (
-    "The gateway that has this session stopped before it answered. The call may have run: check"
-    " before you repeat it."
-)
 
 
 def split_session_id(session_id: str) -> tuple[str, str]:
@@ -56,15 +47,13 @@ class ReplicaRouter:
         app: ASGIApp,
         *,
         path: str,
-        registry: ReplicaRegistry,
-        client: PassOnClient,
+        owners: OwnerClient,
         states: ReplicaStateCodec,
         is_refused: Callable[[], bool],
     ) -> None:
         self._app = app
         self._path = path
-        self._registry = registry
-        self._client = client
+        self._owners = owners
         self._states = states
         self._is_refused = is_refused
 
@@ -76,7 +65,7 @@ class ReplicaRouter:
             return
         session, owner = split_session_id(Headers(scope=scope).get(_SESSION_HEADER, ""))
         inner = _with_session(scope, session) if owner else scope
-        if owner and owner != self._registry.replica and PASSED_ON not in scope:
+        if owner and owner != self._owners.replica and PASSED_ON not in scope:
             body = await read_body(receive)
         elif not owner and scope["method"] == "POST" and PASSED_ON not in scope:
             body = await read_body(receive)
@@ -86,44 +75,12 @@ class ReplicaRouter:
             return
         if body is None:  # the client disconnected
             return
-        if owner and owner != self._registry.replica:
-            is_done = await self._pass_on(owner, scope, body, receive, send)
-            if is_done:
+        if owner and owner != self._owners.replica:
+            words = _words_for(body)
+            if await self._owners.pass_on(owner, scope, body, receive, send, words=words):
                 return
         # Without its owner the session is unknown, and the SDK says so.
         await self._app(inner, replay_body(body, receive), self._mark_session(send))
-
-    async def _pass_on(
-        self, owner: str, scope: Scope, body: bytes, receive: Receive, send: Send
-    ) -> bool:
-        """Whether the owner, or an error, has answered; if not, the owner is gone."""
-        try:
-            address = await asyncio.to_thread(self._registry.find_address, owner)
-            if address is None:
-                return False
-            await self._client.send(
-                owner,
-                address,
-                scope,
-                body=body,
-                receive=receive,
-                send=send,
-                gone=self._registry.wait_until_gone(owner),
-                last_words=_MAY_HAVE_RUN if is_call(body) else _OWNER_GONE,
-            )
-        except OwnerGoneError as error:
-            self._registry.forget(owner)
-            if not (error.was_sent and is_call(body)):
-                return False
-            await error_response(body, _MAY_HAVE_RUN)(scope, receive, send)
-        except StoreError as error:
-            log.warning("A request cannot be passed on: %s", error.message)
-            await error_response(body, _STORE_SILENT)(scope, receive, send)
-        except OwnerSilentError as error:
-            self._registry.forget(owner)
-            text = _MAY_HAVE_RUN if error.may_have_run else _OWNER_SILENT
-            await error_response(body, text)(scope, receive, send)
-        return True
 
     async def _find_asking_replica(self, body: bytes) -> str:
         """The replica whose question a request answers; empty if it does not answer one."""
@@ -149,10 +106,19 @@ class ReplicaRouter:
                 headers = MutableHeaders(scope=message)
                 session_id = headers.get(_SESSION_HEADER, "")
                 if session_id and not split_session_id(session_id)[1]:
-                    headers[_SESSION_HEADER] = f"{session_id}-{self._registry.replica}"
+                    headers[_SESSION_HEADER] = f"{session_id}-{self._owners.replica}"
             await send(message)
 
         return send_marked
+
+
+def _words_for(body: bytes) -> OwnerWords:
+    return OwnerWords(
+        owner_silent=_OWNER_SILENT,
+        store_silent=_STORE_SILENT,
+        may_have_run=MAY_HAVE_RUN if is_call(body) else "",
+        last_words=last_words(body),
+    )
 
 
 def _with_session(scope: Scope, session_id: str) -> Scope:

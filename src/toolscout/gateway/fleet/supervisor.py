@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from .connection_counts import ConnectionCounts
 from .worker_process import WorkerProcess
 
 log = logging.getLogger(__name__)
@@ -44,10 +45,20 @@ class _WorkerSlot:
 
 
 class Supervisor:
-    """Starts workers with `start_worker`, and starts each that ends again."""
+    """Starts workers with `start_worker`, and starts each that ends again.
 
-    def __init__(self, start_worker: Callable[[int], WorkerProcess], *, workers: int) -> None:
+    `counts` has their open connections.
+    """
+
+    def __init__(
+        self,
+        start_worker: Callable[[int], WorkerProcess],
+        *,
+        workers: int,
+        counts: ConnectionCounts,
+    ) -> None:
         self._start_worker = start_worker
+        self._counts = counts
         self._slots = [_WorkerSlot(number) for number in range(workers)]
         self._selector = selectors.DefaultSelector()
         self._signals = 0
@@ -122,6 +133,8 @@ class Supervisor:
     def _forget(self, slot: _WorkerSlot) -> None:
         process, slot.process = slot.process, None
         assert process is not None
+        # The others need not leave connections to it.
+        self._counts.forget(slot.number)
         if process.control in {key.fileobj for key in self._selector.get_map().values()}:
             self._selector.unregister(process.control)
         process.close()

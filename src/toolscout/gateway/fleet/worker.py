@@ -7,6 +7,7 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from .connection_counts import ConnectionCounts
 from .replicas import new_replica_id
 
 READY = b"\n"
@@ -19,17 +20,23 @@ class Worker:
 
     `lead` is the replica of the first worker. It answers what is not MCP, such as logins with a
     browser, which are in the memory of one process. `control` is connected to the supervisor.
+    `counts` has the open connections of all workers.
     """
 
     number: int
     lead: str
     control: socket.socket
+    counts: ConnectionCounts
     replica: str = field(default_factory=new_replica_id)
 
     @classmethod
-    def create(cls, number: int, lead: str, control: socket.socket) -> Worker:
+    def create(
+        cls, number: int, lead: str, control: socket.socket, counts: ConnectionCounts
+    ) -> Worker:
         """The first worker has the name that the others know; a restart does not change it."""
-        return cls(number, lead, control, lead) if number == 0 else cls(number, lead, control)
+        if number == 0:
+            return cls(number, lead, control, counts, lead)
+        return cls(number, lead, control, counts)
 
     @property
     def is_lead(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from .connection_counts import ConnectionCounts
 from .worker import READY
 
 MAX_LAUNCH_BYTES = 1_000_000
@@ -20,11 +21,16 @@ class WorkerProcess:
     """One process of a worker; it ends by itself when its supervisor does."""
 
     def __init__(
-        self, command: Sequence[str], launch: Mapping[str, Any], *, listener: socket.socket
+        self,
+        command: Sequence[str],
+        launch: Mapping[str, Any],
+        *,
+        listener: socket.socket,
+        counts: ConnectionCounts,
     ) -> None:
         self.control, theirs = socket.socketpair()
         with theirs:
-            descriptors = (theirs.fileno(), listener.fileno())
+            descriptors = (theirs.fileno(), listener.fileno(), counts.descriptor)
             self._process = subprocess.Popen(  # noqa: S603 - our own program
                 [*command, *map(str, descriptors)],
                 stdin=subprocess.DEVNULL,
