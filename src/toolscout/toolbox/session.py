@@ -251,7 +251,7 @@ class Session:
                 hint=f"Choose from: {', '.join(get_args(AnswerAction))}.",
             )
         answer = Answer(action=action, content=content or {})
-        return await self._executor.questions.reply(question, answer)
+        return await self._executor.reply(question, answer)
 
     def why(self, name: str) -> Visibility:
         """Whether a tool is in view or deferred, and by which rule."""
