@@ -28,6 +28,7 @@ from .sandbox import (
 _SUSPENSIONS_PER_CALL = 4
 _EXTRA_SUSPENSIONS = 200
 _SLEEPS = ("system.async_sleep", "system.sleep")
+_MAX_DEPTH = 100
 _CALL = "call_tool"
 _LOOKUPS = ("search", "describe")
 
@@ -220,15 +221,17 @@ def _settled(answer: Answer) -> Mapping[str, Any]:
     return {"return_value": answer.value}
 
 
-def _plain(value: Any) -> Any:
-    """A value of the sandbox as JSON has it; anything else as text."""
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A value of the sandbox as JSON has it; anything else as text, and what is too deep not."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if depth > _MAX_DEPTH:
+        return "..."
     if isinstance(value, dict):
         items = cast("dict[Any, Any]", value).items()
-        return {key if isinstance(key, str) else str(key): _plain(item) for key, item in items}
+        return {str(key): _plain(item, depth + 1) for key, item in items}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in cast("list[Any]", value)]
+        return [_plain(item, depth + 1) for item in cast("list[Any]", value)]
     return str(value)
 
 

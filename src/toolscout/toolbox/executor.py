@@ -70,6 +70,11 @@ _log = logging.getLogger(__name__)
 # `call_tool` may name a search tool or `call_tool` itself, as models sometimes do. One level of
 # that is answered; below it the name is resolved in the catalog, which ends the recursion.
 _MAX_DEPTH = 2
+_LOST_CALL = Result.error(
+    "The tool did not finish: it waited for an answer when its process ended. It may or may not "
+    "have had an effect; check before trying again.",
+    code="cancelled",
+)
 # A feature may call tools, also those of features, and so itself again and again.
 _MAX_FEATURE_DEPTH = 4
 
@@ -114,7 +119,11 @@ class CallExecutor(CallContext):
         record = await self.questions.reply(question, answer)
         is_open = isinstance(record.needs, PendingQuestion) and record.needs.id == key
         feature = None if is_open else self._find_waiting(key)
-        return await self._resume_feature(feature, key, record) if feature else record
+        if feature is None:
+            return record
+        if record.result.code == "expired":  # another process made the call, and has ended
+            record = replace(record, full=_LOST_CALL)
+        return await self._resume_feature(feature, key, record)
 
     def _find_waiting(self, need: str) -> Feature | None:
         """The feature with a call of this conversation that waits for this approval or answer."""
