@@ -58,8 +58,7 @@ class CodeMode(Feature):
     """Runs the programs of a model in a sandbox whose only door is the caller's own session."""
 
     health_key = "code"
-    has_own_time_limit = True
-    stores_large_results = True
+    runs_programs = True
 
     def __init__(self, sandbox: Sandbox | None = None, limits: CodeLimits | None = None) -> None:
         if sandbox is None:

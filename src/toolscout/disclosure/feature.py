@@ -143,11 +143,9 @@ class Feature:
     health_key: ClassVar[str] = ""
     """Its name in health reports, events and stored sessions; empty means its class name."""
 
-    has_own_time_limit: ClassVar[bool] = False
-    """Whether its tools end by themselves, so that the time limit of calls is not for them."""
-
-    stores_large_results: ClassVar[bool] = False
-    """Whether large results of its tools are stored like those of other tools."""
+    runs_programs: ClassVar[bool] = False
+    """Whether its tools call others at length: they end by themselves, may wait for a person
+    between calls, and their large results are stored."""
 
     # The toolbox
 

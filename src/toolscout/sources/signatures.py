@@ -181,7 +181,7 @@ def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
 def _output_schema(hint: Any, label: str) -> Schema | None:
     """The schema of the return type, if it is an object with named fields."""
     # A Result is how a function returns other content; its fields are not those of a value.
-    if not isinstance(hint, type) or issubclass(hint, Result) or not _has_fields(hint):
+    if hint is Result or not isinstance(hint, type) or not _has_fields(hint):
         return None
     return _generate_schema(TypeAdapter(hint), label, "serialization")
 

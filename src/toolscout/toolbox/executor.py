@@ -338,7 +338,7 @@ class CallExecutor(CallContext):
             valid = fit_arguments(arguments, tool.parameters)
         self._emit_call_start(tool, valid)
         session = self.feature_session(attempt.options, feature)
-        limit = None if feature.has_own_time_limit else self.timeout_seconds
+        limit = None if feature.runs_programs else self.timeout_seconds
         try:
             work = feature.call(session, tool, valid)
             result = await run_tool(tool, work, timeout_seconds=limit)
@@ -346,7 +346,7 @@ class CallExecutor(CallContext):
             session.end()
         self._emit_call(tool, _ms_since(started), is_error=result.is_error, code=result.code)
         full = result
-        if feature.stores_large_results:
+        if feature.runs_programs:
             result = await self._offload(attempt.options, tool, result)
         record = attempt.record(result, full=full, tool=tool, is_run=True)
         return replace(record, enabled=session.enabled, needs=session.needs)

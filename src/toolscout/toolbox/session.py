@@ -268,6 +268,11 @@ class Session:
         """Whether a call of this name finds a tool now."""
         return self._executor.knows(name)
 
+    def is_program(self, name: str) -> bool:
+        """Whether a tool of this name runs a program, which may wait for a person between calls."""
+        found = self._executor.features.callable_tools.get(name)
+        return found is not None and found[0].runs_programs
+
     def stats(self) -> SessionStats:
         """Every tool this conversation may use, grouped by its state."""
         executor = self._executor

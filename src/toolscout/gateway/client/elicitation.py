@@ -18,8 +18,9 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from ...catalog.questions import CallUser
 from ...catalog.result import Result
-from ...sources.mcp.client_channel import InputAnswer
+from ...sources.mcp.client_channel import ClientChannel, InputAnswer
 from ...toolbox.suspension import OpenQuestion, QuestionQueue, SuspendedCalls, not_waiting_result
 
 # Parts of `_meta` that describe the connection to the client. The upstream has a connection of its
@@ -63,6 +64,14 @@ class DownstreamClient:
         self._level = _LEVELS.index(level)
         self.responses = context.input_responses
         self.state = context.request_state
+
+    def for_user(self, user: CallUser | None) -> ClientChannel:
+        """The channel of one call; a call of a program asks the user in its own way."""
+        if user is None:
+            return self
+        from .programs import ProgramClient  # it builds on this module
+
+        return ProgramClient(self, user)
 
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
@@ -126,7 +135,7 @@ def _client_capabilities(session: ServerSession) -> dict[str, Any]:
 # Tells our own `request_state` from that of an upstream, which has another prefix.
 SUSPENDED_PREFIX = "parked:"
 # A suspended call asks one question at a time, so its key can be constant.
-_QUESTION_KEY = "question"
+QUESTION_KEY = "question"
 
 
 def _invalid_request(message: str) -> types.ErrorData:
@@ -183,7 +192,7 @@ class ClientSuspensions:
         if call is None:
             return not_waiting_result()
         call.question.question.client.rebind(client)
-        answer = (client.responses or {}).get(_QUESTION_KEY)
+        answer = (client.responses or {}).get(QUESTION_KEY)
         given = answer if answer is not None else _invalid_request("No answer was given.")
         return _to_result(await self._calls.resume(call, given))
 
@@ -197,7 +206,7 @@ def _to_result(outcome: Result | OpenQuestion[ClientQuestion, InputAnswer]) -> R
         return outcome
     return Result(
         raw=types.InputRequiredResult(
-            input_requests={_QUESTION_KEY: outcome.question.request},
+            input_requests={QUESTION_KEY: outcome.question.request},
             request_state=f"{SUSPENDED_PREFIX}{outcome.id}",
         )
     )
