@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from ..catalog.result import Result
 from ..catalog.sanitization import compact_json
 from ..disclosure.feature import CallerSession
-from ..disclosure.python_stubs import describe_stubs, signature_of
+from ..disclosure.python_stubs import WRAPPED, describe_stubs, signature_of, wraps_result
 from ..errors import ToolscoutError
 from .limits import CodeLimits
 from .sandbox import Answer
@@ -69,7 +69,11 @@ class ProgramRun:
         )
         if result.is_error:
             return Answer(error=f"{line.tool}: {result.text}")
-        return Answer(value=_value_of(result))
+        value = _value_of(result)
+        if isinstance(value, dict) and [*cast("dict[str, Any]", value)] == [WRAPPED]:
+            tools = self._session.tools(line.tool)
+            value = cast("Any", value[WRAPPED] if any(map(wraps_result, tools)) else value)
+        return Answer(value=value)
 
     def _change_line(self, call: int, **facts: Any) -> CallLine:
         number = next(n for n, line in enumerate(self.lines) if line.call == call)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from ..catalog.tool import Tool
 from .python_types import ANY, TypeWriter, is_identifier, to_class_name, to_identifier
@@ -52,6 +52,17 @@ def unique_paths(tools: Iterable[Tool]) -> Mapping[ToolPath, str]:
     return {path: found[0] for path, found in names.items() if len(found) == 1}
 
 
+WRAPPED = "result"
+"""The key under which FastMCP returns a value that is no object."""
+
+
+def wraps_result(tool: Tool) -> bool:
+    """Whether its values are wrapped because they are no objects; a program gets them unwrapped."""
+    output = tool.output.value if tool.output is not None else {}
+    properties = output.get("properties")
+    return bool(output.get("x-fastmcp-wrap-result")) and [*(properties or ())] == [WRAPPED]
+
+
 @dataclass(frozen=True, slots=True)
 class _Signature:
     """One tool as text: its parameters and its type of result.
@@ -84,8 +95,9 @@ def _signature(tool: Tool, classes: dict[str, str] | None = None) -> _Signature:
     arguments = writer.write(schema, f"{base}Arguments") if parameters is None else ""
     returns = ANY
     if tool.output is not None:
-        results = TypeWriter(tool.output.value, classes=classes)
-        returns = results.write(tool.output.value, f"{base}Result")
+        output = tool.output.value
+        shown: Any = output["properties"][WRAPPED] if wraps_result(tool) else output
+        returns = TypeWriter(output, classes=classes).write(shown, f"{base}Result")
     return _Signature(parameters, arguments or "dict[str, Any]", returns)
 
 

@@ -50,7 +50,7 @@ from .elicitation import (
 from .list_news import ListNews
 from .memory_notes import MemoryNotes
 from .notifications import ToolListNotifier
-from .programs import ProgramState, ask_by_result, ask_inline, give_answer
+from .programs import ProgramState, ask_client, give_answer
 from .sessions import (
     LRUCache,
     Principal,
@@ -319,14 +319,7 @@ class ClientSide:
         step = session.step(view, limits=_LIMITS, approvals="return" if is_program else "ask")
         await step.call(call.name, call.arguments)
         (record,) = await step.finish()
-        return await self._ask_for_program(record, session, client) if is_program else record
-
-    async def _ask_for_program(
-        self, record: CallRecord, session: Session, client: DownstreamClient
-    ) -> CallRecord:
-        if client.is_stateless:
-            return ask_by_result(record)
-        return await ask_inline(record, session, client)
+        return await ask_client(record, session, client) if is_program else record
 
     async def _continue_program(
         self, call: ClientCall, program: ProgramState, client: StatelessClient
@@ -341,9 +334,10 @@ class ClientSide:
         try:
             with bind_principal(caller.name):
                 record = await give_answer(session, program, given)
+                record = await ask_client(record, session, client)
         finally:
             CURRENT_CHANNEL.reset(token)
-        return await self._end_program(call, session, ask_by_result(record))
+        return await self._end_program(call, session, record)
 
     async def _end_program(self, call: ClientCall, session: Session, record: CallRecord) -> Result:
         # A session that was opened only for a program has done its work.

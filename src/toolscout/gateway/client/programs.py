@@ -73,21 +73,25 @@ class ProgramState:
         return f"{PROGRAM_PREFIX}{self.session}:{self.kind}:{self.need}"
 
 
-async def ask_inline(record: CallRecord, session: Session, client: DownstreamClient) -> CallRecord:
-    """Ask the client until the program needs nothing more."""
+async def _ask_inline(record: CallRecord, session: Session, client: DownstreamClient) -> CallRecord:
     while record.needs is not None:
         answer = await client.answer(_to_request(record.needs))
         record = await give_answer(session, _state_of(record.needs), answer)
     return record
 
 
-def ask_by_result(record: CallRecord) -> CallRecord:
-    """The record with the question as its result, for a client that answers with a request."""
+async def ask_client(record: CallRecord, session: Session, client: DownstreamClient) -> CallRecord:
+    """Ask the client what the program needs, in the way of its version of the protocol."""
     if record.needs is None:
         return record
+    if client.is_stateless and client.can_answer(_to_request(record.needs)):
+        return _ask_by_result(record, record.needs)
+    return await _ask_inline(record, session, client)
+
+
+def _ask_by_result(record: CallRecord, need: Need) -> CallRecord:
     raw = types.InputRequiredResult(
-        input_requests={QUESTION_KEY: _to_request(record.needs)},
-        request_state=str(_state_of(record.needs)),
+        input_requests={QUESTION_KEY: _to_request(need)}, request_state=str(_state_of(need))
     )
     return replace(record, result=Result(raw=raw))
 
