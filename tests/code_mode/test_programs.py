@@ -149,7 +149,7 @@ async def test_a_wrong_call_is_refused_before_anything_runs(
     assert not any(isinstance(e, ToolCallEvent) and e.tool == "add" for e in events)
 
 
-async def test_a_failed_call_raises_and_the_program_can_go_on(open_session: Open) -> None:
+async def test_a_failed_call_raises_and_the_program_can_continue(open_session: Open) -> None:
     session = await open_session()
     code = (
         "try:\n    await tools.fail(why='no paper')\nexcept RuntimeError as e:\n    x = str(e)\nx"
@@ -166,7 +166,7 @@ async def test_a_failure_says_which_calls_ran_with_what_result(open_session: Ope
     assert "Printed:\nso far" in result.text
 
 
-async def test_a_call_gets_the_whole_value_and_only_the_output_is_put_aside(
+async def test_a_call_gets_the_whole_value_and_only_the_output_is_stored(
     open_session: Open,
 ) -> None:
     session = await open_session(config={"large_outputs": True})
@@ -177,7 +177,7 @@ async def test_a_call_gets_the_whole_value_and_only_the_output_is_put_aside(
     assert "read" in whole.text
 
 
-async def test_content_that_is_no_text_arrives_as_a_dictionary(open_session: Open) -> None:
+async def test_other_content_than_text_arrives_as_a_dictionary(open_session: Open) -> None:
     session = await open_session()
     assert (await run(session, "(await tools.picture())[0]['mime']")).text == "image/png"
 

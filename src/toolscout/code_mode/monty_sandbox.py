@@ -12,7 +12,7 @@ from typing import Any, cast
 from ..errors import require
 from .limits import CodeLimits
 from .sandbox import (
-    Answer,
+    CallAnswer,
     Failed,
     Finished,
     Host,
@@ -87,8 +87,8 @@ class _Run:
     host: Host
     limits: CodeLimits
     printed: Any
-    calls: dict[int, asyncio.Task[Answer | None]] = field(
-        default_factory=dict[int, "asyncio.Task[Answer | None]"]
+    calls: dict[int, asyncio.Task[CallAnswer | None]] = field(
+        default_factory=dict[int, "asyncio.Task[CallAnswer | None]"]
     )
     slept: float = 0.0
 
@@ -168,9 +168,9 @@ class _Run:
         return {}
 
 
-async def _sleep(seconds: float) -> Answer:
+async def _sleep(seconds: float) -> CallAnswer:
     await asyncio.sleep(seconds)
-    return Answer()
+    return CallAnswer()
 
 
 def _checkout_options(program: Program | SavedState, limits: CodeLimits) -> Mapping[str, Any]:
@@ -215,7 +215,7 @@ def _call_arguments(
     return name, cast("dict[str, Any]", plain)
 
 
-def _settled(answer: Answer) -> Mapping[str, Any]:
+def _settled(answer: CallAnswer) -> Mapping[str, Any]:
     if answer.error:
         return {"exc_type": "RuntimeError", "message": answer.error}
     return {"return_value": answer.value}

@@ -14,7 +14,7 @@ from ..disclosure.feature import CallerSession
 from ..disclosure.python_stubs import WRAPPED, describe_stubs, signature_of, wraps_result
 from ..errors import ToolscoutError
 from .limits import CodeLimits
-from .sandbox import Answer
+from .sandbox import CallAnswer
 from .saved_programs import CallLine
 
 IS_INSIDE: ContextVar[bool] = ContextVar("toolscout_inside_program", default=False)
@@ -38,10 +38,10 @@ class ProgramRun:
         self.lines = list(lines)
         self.waiting: dict[int, str] = {}
 
-    async def call(self, id: int, name: str, arguments: Mapping[str, Any]) -> Answer | None:  # noqa: A002
+    async def call(self, id: int, name: str, arguments: Mapping[str, Any]) -> CallAnswer | None:  # noqa: A002
         """Run a tool as the caller would; None if it waits for an approval or an answer."""
         if len(self.lines) >= self._limits.calls:
-            return Answer(
+            return CallAnswer(
                 error=f"{name} was not run: a program may make {self._limits.calls} calls."
             )
         shown = compact_json(dict(arguments))[:_ARGUMENT_CHARS]
@@ -62,18 +62,18 @@ class ProgramRun:
             return None
         return self.settle(id, record.result)
 
-    def settle(self, call: int, result: Result) -> Answer:
+    def settle(self, call: int, result: Result) -> CallAnswer:
         """The answer of a call to the program, now that its result is here."""
         line = self._change_line(
             call, result=result.text, is_error=result.is_error, is_waiting=False
         )
         if result.is_error:
-            return Answer(error=f"{line.tool}: {result.text}")
+            return CallAnswer(error=f"{line.tool}: {result.text}")
         value = _value_of(result)
         if isinstance(value, dict) and [*cast("dict[str, Any]", value)] == [WRAPPED]:
             tools = self._session.tools(line.tool)
             value = cast("Any", value[WRAPPED] if any(map(wraps_result, tools)) else value)
-        return Answer(value=value)
+        return CallAnswer(value=value)
 
     def _change_line(self, call: int, **facts: Any) -> CallLine:
         number = next(n for n, line in enumerate(self.lines) if line.call == call)
@@ -82,15 +82,15 @@ class ProgramRun:
 
     async def look_up(
         self, function: str, values: tuple[Any, ...], named: Mapping[str, Any]
-    ) -> Answer:
-        """Answer `search` and `describe`, from the tools that the caller may use."""
+    ) -> CallAnswer:
+        """CallAnswer `search` and `describe`, from the tools that the caller may use."""
         self._lookups += 1
         if self._lookups > _LOOKUPS:
-            return Answer(error=f"a program may search and describe {_LOOKUPS} times")
+            return CallAnswer(error=f"a program may search and describe {_LOOKUPS} times")
         given = dict(zip(("query", "limit"), values, strict=False)) | dict(named)
         text = given.get("query", given.get("name"))
         if not isinstance(text, str):
-            return Answer(error=f"{function} takes a text: {function}('list issues')")
+            return CallAnswer(error=f"{function} takes a text: {function}('list issues')")
         if function == "describe":
             return self._describe(text)
         limit = given.get("limit", 5)
@@ -98,8 +98,8 @@ class ProgramRun:
         try:
             found = await asyncio.to_thread(self._session.search, text, limit=limit)
         except ToolscoutError as error:
-            return Answer(error=str(error))
-        return Answer(
+            return CallAnswer(error=str(error))
+        return CallAnswer(
             value=[
                 {
                     "name": hit.tool.name,
@@ -110,11 +110,11 @@ class ProgramRun:
             ]
         )
 
-    def _describe(self, name: str) -> Answer:
+    def _describe(self, name: str) -> CallAnswer:
         tools = self._session.tools(name)
         if not tools:
-            return Answer(error=f"There is no tool {name!r}. Find its name with search(...).")
-        return Answer(value=describe_stubs(tools))
+            return CallAnswer(error=f"There is no tool {name!r}. Find its name with search(...).")
+        return CallAnswer(value=describe_stubs(tools))
 
 
 def _value_of(result: Result) -> Any:

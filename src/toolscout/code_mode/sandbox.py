@@ -23,11 +23,11 @@ class SavedState:
     """A program that waits, as a sandbox stored it, and the answers to some of its calls."""
 
     data: bytes
-    answers: Mapping[int, Answer] = field(default_factory=dict[int, "Answer"])
+    answers: Mapping[int, CallAnswer] = field(default_factory=dict[int, "CallAnswer"])
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallAnswer:
     """What a call of a program returns, or the message of the error that it raises."""
 
     value: Any = None
@@ -37,14 +37,14 @@ class Answer:
 class Host(Protocol):
     """The only door of a program."""
 
-    async def call(self, id: int, name: str, arguments: Mapping[str, Any]) -> Answer | None:  # noqa: A002
+    async def call(self, id: int, name: str, arguments: Mapping[str, Any]) -> CallAnswer | None:  # noqa: A002
         """Run a tool; None if its answer comes later, with a saved state."""
         ...
 
     async def look_up(
         self, function: str, values: tuple[Any, ...], named: Mapping[str, Any]
-    ) -> Answer:
-        """Answer `search` or `describe`."""
+    ) -> CallAnswer:
+        """CallAnswer `search` or `describe`."""
         ...
 
 

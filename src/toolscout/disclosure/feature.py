@@ -26,7 +26,7 @@ HealthStatus = Literal["ok", "degraded", "error"]
 class FeatureCall:
     """A call that a feature made, with its whole result.
 
-    `needs` is the id of an approval, or of a question of the tool, without which it cannot go on.
+    `needs` is the id of an approval or a question of the tool, without which it cannot continue.
     """
 
     result: Result
@@ -195,7 +195,7 @@ class Feature:
     ) -> Result | None:
         """Continue the call that waits, with the result of what it waited for.
 
-        With `still_needs` the tool has asked again, and the call goes on waiting for that. None if
+        With `still_needs` the tool has asked again, and the call waits for that. None if
         nothing waits any more.
         """
         return None

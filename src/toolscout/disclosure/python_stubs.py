@@ -1,7 +1,7 @@
 """Tools as typed Python stubs: what a model reads in code mode, and what programs are checked by.
 
 `github__create_issue` is `await github.create_issue(title=…)` in a program. A name that two tools
-would share, or an argument that is no identifier, is left to `call_tool("name", {…})`.
+would share, or an argument that is not an identifier, is left to `call_tool("name", {…})`.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def unique_paths(tools: Iterable[Tool]) -> Mapping[ToolPath, str]:
 
 
 WRAPPED = "result"
-"""The key under which FastMCP returns a value that is no object."""
+"""The key under which FastMCP returns a value that is not an object."""
 
 
 def wraps_result(tool: Tool) -> bool:
-    """Whether its values are wrapped because they are no objects; a program gets them unwrapped."""
+    """Whether its values are wrapped because they are not objects; programs get them unwrapped."""
     output = tool.output.value if tool.output is not None else {}
     properties = output.get("properties")
     return bool(output.get("x-fastmcp-wrap-result")) and [*(properties or ())] == [WRAPPED]
@@ -67,7 +67,7 @@ def wraps_result(tool: Tool) -> bool:
 class _Signature:
     """One tool as text: its parameters and its type of result.
 
-    `parameters` is None if an argument is no identifier; then there is only `call_tool`.
+    `parameters` is None if an argument is not an identifier; then there is only `call_tool`.
     """
 
     parameters: str | None

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from ...catalog.questions import CallUser
 from ...catalog.result import Result
 from ...sources.mcp.client_channel import ClientChannel, InputAnswer
+from ...sources.mcp.question_channel import QuestionChannel
 from ...toolbox.suspension import OpenQuestion, QuestionQueue, SuspendedCalls, not_waiting_result
 
 # Parts of `_meta` that describe the connection to the client. The upstream has a connection of its
@@ -67,11 +68,7 @@ class DownstreamClient:
 
     def for_user(self, user: CallUser | None) -> ClientChannel:
         """The channel of one call; a call of a program asks the user in its own way."""
-        if user is None:
-            return self
-        from .programs import ProgramClient  # it builds on this module
-
-        return ProgramClient(self, user)
+        return self if user is None else ProgramClient(self, user)
 
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
@@ -120,6 +117,31 @@ class DownstreamClient:
             return types.ErrorData(
                 code=types.INVALID_REQUEST, message="The client's answer is not a valid result."
             )
+
+
+class ProgramClient(QuestionChannel):
+    """The client during a call of a program: questions wait in the store, the rest goes through."""
+
+    def __init__(self, client: DownstreamClient, user: CallUser) -> None:
+        super().__init__(user)
+        self._client = client
+        self.meta = client.meta
+
+    async def report_progress(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:
+        """Forward a progress report."""
+        await self._client.report_progress(progress, total, message)
+
+    async def log(self, message: types.LoggingMessageNotificationParams) -> None:
+        """Forward a log message."""
+        await self._client.log(message)
+
+    async def answer(self, request: types.InputRequest) -> InputAnswer:
+        """Ask the user, or let the client itself answer what is not for the user."""
+        if isinstance(request, types.ElicitRequest):
+            return await super().answer(request)
+        return await self._client.answer(request)
 
 
 def _client_capabilities(session: ServerSession) -> dict[str, Any]:

@@ -11,11 +11,9 @@ from typing import Any
 
 import mcp_types as types
 
-from ...catalog.questions import CallUser
 from ...catalog.result import Result
 from ...catalog.sanitization import compact_json
 from ...sources.mcp.client_channel import InputAnswer
-from ...sources.mcp.question_channel import QuestionChannel
 from ...toolbox.call_record import CallRecord, PendingQuestion
 from ...toolbox.pending_approvals import PendingApproval
 from ...toolbox.session import Session
@@ -26,31 +24,6 @@ PROGRAM_PREFIX = "program:"
 
 _ARGUMENT_CHARS = 300
 Need = PendingApproval | PendingQuestion
-
-
-class ProgramClient(QuestionChannel):
-    """The client during a call of a program: questions wait in the store, the rest goes through."""
-
-    def __init__(self, client: DownstreamClient, user: CallUser) -> None:
-        super().__init__(user)
-        self._client = client
-        self.meta = client.meta
-
-    async def report_progress(
-        self, progress: float, total: float | None, message: str | None
-    ) -> None:
-        """Forward a progress report."""
-        await self._client.report_progress(progress, total, message)
-
-    async def log(self, message: types.LoggingMessageNotificationParams) -> None:
-        """Forward a log message."""
-        await self._client.log(message)
-
-    async def answer(self, request: types.InputRequest) -> InputAnswer:
-        """Ask the user, or let the client itself answer what is not for the user."""
-        if isinstance(request, types.ElicitRequest):
-            return await super().answer(request)
-        return await self._client.answer(request)
 
 
 @dataclass(frozen=True, slots=True)
