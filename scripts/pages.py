@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,7 +38,7 @@ LAYERS = (
     ("toolbox", "The façade: search, load, call, view."),
     ("journal", "What happened, row by row."),
     (
-        "models · guidance · memory · offload · telemetry",
+        "models · guidance · memory · offload · code_mode · telemetry",
         "Independent features.",
     ),
     ("learning", "Which tools are called after which requests."),
@@ -163,12 +164,24 @@ def _event_fields(cls: type[events.Event]) -> str:
     return "<br>".join(words)
 
 
+def escapes() -> str:
+    """The ways out of a program that are tried, by kind."""
+    kinds: dict[str, list[str]] = {}
+    known = runpy.run_path(str(PROJECT / "tests" / "code_mode" / "escapes.py"))["ESCAPES"]
+    for escape in known:
+        kinds.setdefault(escape.kind, []).append(escape.title)
+    rows = [f"| {kind} | {len(titles)} | {', '.join(titles)} |" for kind, titles in kinds.items()]
+    head = f"| {len(known)} attempts | | |\n|---|---|---|"
+    return "\n".join((head, *rows)) + "\n"
+
+
 PIECES: dict[str, Callable[[], str]] = {
     "modules": modules,
     "commands": commands,
     "decisions": decisions,
     "behaviours": behaviours,
     "events": event_tables,
+    "escapes": escapes,
     "settings": lambda: settings_table() + "\n",
 }
 PAGES = (
@@ -177,6 +190,7 @@ PAGES = (
     DOCS / "decisions" / "README.md",
     DOCS / "reference" / "behaviours.md",
     DOCS / "events.md",
+    DOCS / "code-mode.md",
 )
 
 

@@ -205,6 +205,22 @@ def postgres() -> None:
         raise AssertionError("There is no such server.")
 
 
+def code() -> None:
+    async def run() -> None:
+        from toolscout import Toolbox
+
+        def ring(times: int) -> str:
+            """Ring the bell."""
+            return "ding " * times
+
+        async with Toolbox([ring], profile="code", store="memory") as box:
+            session = await box.session("s")
+            answer = await session.call("run_code", {"code": "await tools.ring(times=2)"})
+            assert answer.text == "ding ding ", answer.text
+
+    asyncio.run(run())
+
+
 def otel() -> None:
     from toolscout.events import CatalogChangeEvent
     from toolscout.telemetry.otel import OpenTelemetry
@@ -229,6 +245,7 @@ CHECKS: dict[str, Callable[[], None]] = {
     "offload": offload,
     "watch": watch,
     "postgres": postgres,
+    "code": code,
     "otel": otel,
     "all": everything,
 }

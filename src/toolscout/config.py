@@ -168,6 +168,24 @@ class Config(BaseModel):
     overlay: FilePath | None = None
     """A TOML or JSONL file with phrases and aliases of tools, read again when it changes."""
 
+    code: bool = False
+    """Whether the model may also call tools from a program, with `run_code`; the extra `code`."""
+
+    code_cpu_seconds: float = Field(default=5.0, gt=0)
+    """How long a program may compute; waiting for tools does not count."""
+
+    code_sleep_seconds: float = Field(default=30.0, gt=0)
+    """How long a program may sleep in all."""
+
+    code_memory_mb: float = Field(default=64.0, gt=0)
+    """How much memory a program may use, in megabytes."""
+
+    code_calls: int = Field(default=200, gt=0)
+    """How many calls a program may make."""
+
+    code_parallel_calls: int = Field(default=50, gt=0)
+    """How many calls of a program may run at the same time."""
+
     memory: bool = False
     """Whether conversations remember the entities in results, and the tools they used."""
 

@@ -21,7 +21,7 @@ LAYERS = [
     ["search", "sources"],
     ["disclosure"],
     ["learning"],
-    ["models", "guidance", "memory", "offload", "telemetry"],
+    ["models", "guidance", "memory", "offload", "code_mode", "telemetry"],
     ["journal"],
     ["toolbox"],
     ["agent"],

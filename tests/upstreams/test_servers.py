@@ -69,6 +69,9 @@ class RecordingChannel:
     messages: list[str] = field(default_factory=list)
     has_progress: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def for_user(self, user: object) -> Any:
+        return self
+
     async def wait_for_progress(self) -> None:
         async with asyncio.timeout(30):
             await self.has_progress.wait()

@@ -8,7 +8,7 @@ and saves the text that comes back.
 # ruff: noqa: ARG002 - methods that do nothing by default use no argument
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -20,6 +20,17 @@ from ..events import Event
 from ..search.hit import Results
 
 HealthStatus = Literal["ok", "degraded", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureCall:
+    """A call that a feature made, with its whole result.
+
+    `needs` is the id of an approval or a question of the tool, without which it cannot continue.
+    """
+
+    result: Result
+    needs: str = ""
 
 
 class CallerSession(Protocol):
@@ -53,6 +64,24 @@ class CallerSession(Protocol):
         """
         ...
 
+    async def call_in_full(
+        self, name: str, arguments: Mapping[str, Any] | str | None = None
+    ) -> FeatureCall:
+        """Call a tool as `call` does, with its result as the tool returned it, however large."""
+        ...
+
+    async def read_section(self) -> str | None:
+        """The text that the feature has stored for the conversation."""
+        ...
+
+    async def update_section(self, change: Callable[[str | None], str | None]) -> None:
+        """Replace that text by a function of it, which may run again on newer text."""
+        ...
+
+    async def wait_for(self, *needs: str) -> None:
+        """Report that the current call waits for one of these approvals or answers."""
+        ...
+
     def emit(self, event: Event) -> None:
         """Send an event of this conversation to the sink of the toolbox."""
         ...
@@ -82,6 +111,22 @@ class DetachedSession:
         """There is no tool to call."""
         return Result.error(f"There is no tool {name!r}.", code=UnknownToolError.code)
 
+    async def call_in_full(
+        self, name: str, arguments: Mapping[str, Any] | str | None = None
+    ) -> FeatureCall:
+        """There is no tool to call."""
+        return FeatureCall(result=await self.call(name, arguments))
+
+    async def read_section(self) -> str | None:
+        """Nothing is stored."""
+        return None
+
+    async def update_section(self, change: Callable[[str | None], str | None]) -> None:
+        """Nothing is stored."""
+
+    async def wait_for(self, *needs: str) -> None:
+        """Nothing waits."""
+
     def emit(self, event: Event) -> None:
         """Events are ignored."""
 
@@ -97,6 +142,10 @@ class Feature:
 
     health_key: ClassVar[str] = ""
     """Its name in health reports, events and stored sessions; empty means its class name."""
+
+    runs_programs: ClassVar[bool] = False
+    """Whether its tools call others at length: they end by themselves, may wait for a person
+    between calls, and their large results are stored."""
 
     # The toolbox
 
@@ -136,6 +185,20 @@ class Feature:
     ) -> Result:
         """Run one of its tools for a conversation."""
         return Result.error(f"{tool.name} does nothing: its feature does not implement `call`.")
+
+    def waits_for(self, section: str | None, need: str, *, principal: str) -> bool:
+        """Whether one of its calls waits for this approval or answer, for this principal."""
+        return False
+
+    async def resume(
+        self, session: CallerSession, need: str, result: Result, *, still_needs: str = ""
+    ) -> Result | None:
+        """Continue the call that waits, with the result of what it waited for.
+
+        With `still_needs` the tool has asked again, and the call waits for that. None if
+        nothing waits any more.
+        """
+        return None
 
     # The calls of a conversation
 

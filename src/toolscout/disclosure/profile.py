@@ -185,6 +185,7 @@ class Profile:
     With `runs_loaded_next_step` a tool that the model loads can be called from its next reply on,
     not in the same one. With `searches_empty_catalog` a search over no tools finds nothing, which
     is an error otherwise.
+    With `runs_code` the model may call tools from a program, with `run_code`.
     `remembers` and `rules` are the features that a toolbox with this profile has by itself: a
     memory of entities and used tools, and rules of use from folders or Markdown files.
     """
@@ -223,6 +224,7 @@ class Profile:
     skill_style: SkillStyle = "snake"
     skill_matching: SkillMatching = "ranked"
     clears_on_compaction: bool = False
+    runs_code: bool = False
     remembers: bool = False
     rules: tuple[Path, ...] = ()
 

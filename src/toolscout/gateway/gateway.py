@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
+from mcp.server.request_state import AESGCMRequestStateCodec, RequestStateSecurity
+
 from ..errors import StoreError
 from ..events import CatalogChangeEvent, ConfigAppliedEvent, Event, Sink, ignore, stamp
 from ..store.change_feed import MISSED, Change
-from ..store.factory import is_store_shared, open_buckets, open_feed, open_store
+from ..store.factory import is_store_kept, is_store_shared, open_buckets, open_feed, open_store
+from ..store.state_key import StateKeys
 from ..toolbox.learning_settings import open_learner
 from ..toolbox.live_catalog import close_engine
 from ..toolbox.permissions import ApprovalPolicy, ask_if_destructive, ask_unless_safe, never_ask
@@ -101,6 +105,19 @@ class Gateway:
             explain_missing=self.upstream.explain_missing,
             approval_policy=_APPROVAL_POLICIES[options.confirm],
         )
+
+    @property
+    def state_security(self) -> RequestStateSecurity | None:
+        """Seals request state; None means with a key that ends with this process."""
+        if self.fleet is not None:
+            return self.fleet.state_security
+        config = self.setup.config
+        if self.box.profile.runs_code and is_store_kept(config):
+            # A program that waits outlives this process, and so must the question that was sent.
+            key = StateKeys.of(config).read_or_create().bytes
+            codec = AESGCMRequestStateCodec([hmac.digest(key, b"request state", "sha256")])
+            return RequestStateSecurity(codec=codec)
+        return None
 
     @property
     def upstreams(self) -> Upstreams:

@@ -127,7 +127,7 @@ def build_server(
             InstructionsMiddleware(gateway.clients),
         ],
         auth=auth,
-        request_state_security=gateway.fleet.state_security if gateway.fleet else None,
+        request_state_security=gateway.state_security,
         # Schemas are passed on as their servers wrote them, `$ref` included.
         dereference_schemas=False,
     )

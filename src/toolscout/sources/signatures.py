@@ -16,6 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaW
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 from typing_extensions import TypedDict
 
+from ..catalog.result import Result
 from ..catalog.schema import Schema
 from ..errors import SchemaError
 
@@ -179,7 +180,8 @@ def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _output_schema(hint: Any, label: str) -> Schema | None:
     """The schema of the return type, if it is an object with named fields."""
-    if not isinstance(hint, type) or not _has_fields(hint):
+    # A Result is how a function returns other content; its fields are not those of a value.
+    if hint is Result or not isinstance(hint, type) or not _has_fields(hint):
         return None
     return _generate_schema(TypeAdapter(hint), label, "serialization")
 

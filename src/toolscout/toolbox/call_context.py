@@ -17,8 +17,10 @@ from ..events import E, Event, FeatureFailureEvent, Sink, current_parent, ignore
 from ..learning.learner import Learner
 from ..search.engine import Allow
 from .approvals import Approvals
+from .call_record import PendingQuestion
 from .features import FeatureFailure, Features
 from .live_catalog import CatalogView
+from .pending_approvals import PendingApproval
 from .pending_questions import Asker, QuestionOwner, Questions, WaitingCalls
 from .permissions import ApprovalGate
 from .persistence import Move, StoredSession, T
@@ -88,6 +90,10 @@ class CallContext:
             ttl_seconds=self.question_seconds,
             emit=self.emit,
         )
+
+    def pending_needs(self) -> Sequence[PendingApproval | PendingQuestion]:
+        """The approvals and answers that calls of this conversation wait for."""
+        return (*self.approvals.pending(), *self.questions.pending())
 
     def allowed_tools(self, *names: str) -> tuple[Tool, ...]:
         """The tools of these names that the caller may use."""

@@ -81,7 +81,8 @@ class CallOptions:
     With `defers`, a missing approval or answer is returned in the record instead of asking inline.
     `approval` is the id of one that was given; with `is_resumed` the call is the stored one.
     `feature_depth` counts the features that the call came through; 0 means from the model.
-    `loaded_now` are the tools that the same reply of the model has loaded.
+    `loaded_now` are the tools that the same reply of the model has loaded. With `keeps_full` a
+    large result is not stored, because only a feature gets it.
     """
 
     passes: tuple[type[BaseException], ...] = ()
@@ -90,6 +91,7 @@ class CallOptions:
     is_resumed: bool = False
     feature_depth: int = 0
     loaded_now: frozenset[str] = frozenset()
+    keeps_full: bool = False
 
 
 INLINE = CallOptions()

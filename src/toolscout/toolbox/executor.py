@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..catalog.failure import is_passed, pass_exceptions
 from ..catalog.principals import bind_principal
-from ..catalog.questions import bind_user
+from ..catalog.questions import Answer, bind_user
 from ..catalog.result import Result
 from ..catalog.tool import Tool
 from ..disclosure.discovery import InnerCall, role_of
@@ -46,7 +46,14 @@ from .arguments import (
     signature_hint,
 )
 from .call_context import CallContext
-from .call_record import INLINE, CallAttempt, CallOptions, CallQueue, CallRecord
+from .call_record import (
+    INLINE,
+    CallAttempt,
+    CallOptions,
+    CallQueue,
+    CallRecord,
+    PendingQuestion,
+)
 from .discovery_calls import newly_loaded, run_discovery
 from .feature_session import FeatureSession
 from .features import FeatureFailure
@@ -63,6 +70,11 @@ _log = logging.getLogger(__name__)
 # `call_tool` may name a search tool or `call_tool` itself, as models sometimes do. One level of
 # that is answered; below it the name is resolved in the catalog, which ends the recursion.
 _MAX_DEPTH = 2
+_LOST_CALL = Result.error(
+    "The tool did not finish: it waited for an answer when its process ended. It may or may not "
+    "have had an effect; check before trying again.",
+    code="cancelled",
+)
 # A feature may call tools, also those of features, and so itself again and again.
 _MAX_FEATURE_DEPTH = 4
 
@@ -94,8 +106,59 @@ class CallExecutor(CallContext):
             found = await self.approvals.find(approval)
         except ToolscoutError as error:  # the store cannot be read
             return self._emit_refusal(CallAttempt("", {}, INLINE), error)
-        options = CallOptions(approval=found.id, is_resumed=True, defers=True)
-        return await self.call(found.tool, found.arguments, options=options)
+        feature = self._find_waiting(found.id)
+        options = CallOptions(
+            approval=found.id, is_resumed=True, defers=True, keeps_full=feature is not None
+        )
+        record = await self.call(found.tool, found.arguments, options=options)
+        return await self._resume_feature(feature, found.id, record) if feature else record
+
+    async def reply(self, question: PendingQuestion | str, answer: Answer) -> CallRecord:
+        """Continue a call with the answer to its question, until it is done or asks again."""
+        key = question if isinstance(question, str) else question.id
+        record = await self.questions.reply(question, answer)
+        is_open = isinstance(record.needs, PendingQuestion) and record.needs.id == key
+        feature = None if is_open else self._find_waiting(key)
+        if feature is None:
+            return record
+        if record.result.code == "expired":  # another process made the call, and has ended
+            record = replace(record, full=_LOST_CALL)
+        return await self._resume_feature(feature, key, record)
+
+    def _find_waiting(self, need: str) -> Feature | None:
+        """The feature with a call of this conversation that waits for this approval or answer."""
+        state = self.stored.session
+        return self.features.find_waiting(state, need, principal=self.principal)
+
+    async def _resume_feature(self, feature: Feature, need: str, record: CallRecord) -> CallRecord:
+        """Continue the call of a feature with the result of the call that it waited for."""
+        tool = next(t for f, t in self.features.callable_tools.values() if f is feature)
+        attempt = CallAttempt(tool.name, {}, CallOptions(defers=True), id=new_id())
+        started = time.perf_counter()
+        with part_of(attempt.id):
+            self._emit_call_start(tool, {})
+            session = self.feature_session(attempt.options, feature)
+            still = record.needs.id if record.needs else ""
+            try:
+                work = self._continue(feature, session, need, record.full, still)
+                full = await run_tool(tool, work, timeout_seconds=None)
+            finally:
+                session.end()
+            result = await self._offload(attempt.options, tool, full)
+            self._emit_call(tool, _ms_since(started), is_error=result.is_error, code=result.code)
+        return replace(
+            attempt.record(result, full=full, tool=tool, is_run=True),
+            id=attempt.id,
+            took_ms=_ms_since(started),
+            enabled=session.enabled,
+            needs=session.needs,
+        )
+
+    async def _continue(
+        self, feature: Feature, session: FeatureSession, need: str, result: Result, still: str
+    ) -> Result:
+        continued = await feature.resume(session, need, result, still_needs=still)
+        return result if continued is None else continued
 
     async def refuse(self, approval: PendingApproval | str, reason: str) -> CallRecord:
         """Refuse a call that is held for approval, and record that for the model."""
@@ -107,9 +170,13 @@ class CallExecutor(CallContext):
         except ToolscoutError as error:
             return attempt.record(Result.error(str(error), code=error.code))
         refusal = approval_refusal(found.tool, ApprovalDecision(is_approved=False, reason=reason))
-        return attempt.record(Result.error(str(refusal), code=refusal.code), tool=found.tool)
+        record = attempt.record(Result.error(str(refusal), code=refusal.code), tool=found.tool)
+        feature = self._find_waiting(found.id)
+        return await self._resume_feature(feature, found.id, record) if feature else record
 
-    def feature_session(self, options: CallOptions = INLINE) -> FeatureSession:
+    def feature_session(
+        self, options: CallOptions = INLINE, feature: Feature | None = None
+    ) -> FeatureSession:
         """This conversation for a feature, with the permissions of its caller and no others."""
         depth = options.feature_depth + 1
         # An approval is for one call, and that is the one the feature was called by.
@@ -117,9 +184,12 @@ class CallExecutor(CallContext):
         inner = replace(
             options, approval="", is_resumed=False, feature_depth=depth, loaded_now=frozenset()
         )
-        return FeatureSession(
-            self, lambda name, arguments: self.call(name, arguments, options=inner)
-        )
+        section = self.features.section_of(feature) if feature is not None else ""
+
+        def run(name: str, arguments: object, *, keeps_full: bool = False) -> Awaitable[CallRecord]:
+            return self.call(name, arguments, options=replace(inner, keeps_full=keeps_full))
+
+        return FeatureSession(self, run, section)
 
     async def _run_call(self, attempt: CallAttempt) -> CallRecord:
         try:
@@ -267,14 +337,18 @@ class CallExecutor(CallContext):
             # Invalid arguments are passed on: the feature gives the better error message.
             valid = fit_arguments(arguments, tool.parameters)
         self._emit_call_start(tool, valid)
-        session = self.feature_session(attempt.options)
+        session = self.feature_session(attempt.options, feature)
+        limit = None if feature.runs_programs else self.timeout_seconds
         try:
             work = feature.call(session, tool, valid)
-            result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
+            result = await run_tool(tool, work, timeout_seconds=limit)
         finally:
             session.end()
         self._emit_call(tool, _ms_since(started), is_error=result.is_error, code=result.code)
-        record = attempt.record(result, tool=tool, is_run=True)
+        full = result
+        if feature.runs_programs:
+            result = await self._offload(attempt.options, tool, result)
+        record = attempt.record(result, full=full, tool=tool, is_run=True)
         return replace(record, enabled=session.enabled, needs=session.needs)
 
     def _validate(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -314,6 +388,8 @@ class CallExecutor(CallContext):
         return None
 
     async def _offload(self, options: CallOptions, tool: Tool, result: Result) -> Result:
+        if options.keeps_full:
+            return result
         session = self.feature_session(options)
         fitting, failures = await self.features.keep(session, tool, result)
         session.end()

@@ -31,11 +31,23 @@ def build_features(config: Config, given: Features, *, profile: Profile, sink: S
         from ..memory.memory import Memory
 
         memory = Memory()
-    if config.skills and not _has_skills(others):
+    if config.skills and not _has(others, "skills"):
         from ..guidance.skills import Skills
 
         skills = Skills(*config.skills, style=profile.skill_style, matching=profile.skill_matching)
         others = (*others, skills)
+    if profile.runs_code and not _has(others, "code"):
+        from ..code_mode.code_mode import CodeMode
+        from ..code_mode.limits import MEGABYTE, CodeLimits
+
+        limits = CodeLimits(
+            cpu_seconds=config.code_cpu_seconds,
+            sleep_seconds=config.code_sleep_seconds,
+            memory_bytes=round(config.code_memory_mb * MEGABYTE),
+            calls=config.code_calls,
+            parallel=config.code_parallel_calls,
+        )
+        others = (*others, CodeMode(limits=limits))
     return replace(
         given,
         rules=rules,
@@ -45,8 +57,8 @@ def build_features(config: Config, given: Features, *, profile: Profile, sink: S
     )
 
 
-def _has_skills(features: tuple[Feature, ...]) -> bool:
-    return any(feature.health_key == "skills" for feature in features)
+def _has(features: tuple[Feature, ...], key: str) -> bool:
+    return any(feature.health_key == key for feature in features)
 
 
 def _result_store(config: Config, profile: Profile) -> ResultStore:

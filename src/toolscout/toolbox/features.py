@@ -84,6 +84,18 @@ class Features:
         """Every feature by its name in reports: its role, else its `health_key`."""
         return {name: feature for name, _, feature in self._named}
 
+    def section_of(self, feature: Feature) -> str:
+        """The section of a feature in a stored session."""
+        return next(named.section for named in self._named if named.feature is feature)
+
+    def find_waiting(self, state: SessionState, need: str, *, principal: str) -> Feature | None:
+        """The feature with a call that waits for this approval or answer."""
+        for named in self._named:
+            section = state.sections.get(named.section)
+            if section and named.feature.waits_for(section, need, principal=principal):
+                return named.feature
+        return None
+
     # Tools and text
 
     @cached_property

@@ -251,7 +251,7 @@ class Session:
                 hint=f"Choose from: {', '.join(get_args(AnswerAction))}.",
             )
         answer = Answer(action=action, content=content or {})
-        return await self._executor.questions.reply(question, answer)
+        return await self._executor.reply(question, answer)
 
     def why(self, name: str) -> Visibility:
         """Whether a tool is in view or deferred, and by which rule."""
@@ -267,6 +267,11 @@ class Session:
     def knows(self, name: str) -> bool:
         """Whether a call of this name finds a tool now."""
         return self._executor.knows(name)
+
+    def is_program(self, name: str) -> bool:
+        """Whether a tool of this name runs a program, which may wait for a person between calls."""
+        found = self._executor.features.callable_tools.get(name)
+        return found is not None and found[0].runs_programs
 
     def stats(self) -> SessionStats:
         """Every tool this conversation may use, grouped by its state."""

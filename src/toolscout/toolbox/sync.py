@@ -177,6 +177,10 @@ class SyncSession:
         """Whether a call of this name finds a tool now."""
         return self._session.knows(name)
 
+    def is_program(self, name: str) -> bool:
+        """Whether a tool of this name runs a program, which may wait for a person between calls."""
+        return self._session.is_program(name)
+
     def stats(self) -> SessionStats:
         """Every tool this conversation may use, grouped by its state."""
         return self._session.stats()

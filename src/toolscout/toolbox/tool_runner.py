@@ -13,7 +13,7 @@ from ..catalog.tool import Tool
 from ..errors import CallError, ToolscoutError
 
 
-async def run_tool(tool: Tool, work: Awaitable[Result], *, timeout_seconds: float) -> Result:
+async def run_tool(tool: Tool, work: Awaitable[Result], *, timeout_seconds: float | None) -> Result:
     """Wait for a tool; failures, time-outs and empty answers become results that say so."""
     limit = asyncio.timeout(timeout_seconds)
     try:

@@ -18,6 +18,7 @@ from ..disclosure.doubt import judge_results
 from ..disclosure.feature import Feature
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import get_profile as named_profile
+from ..disclosure.profiles import with_code
 from ..disclosure.rebuild import rebuild_session
 from ..disclosure.scope import is_allowed
 from ..embedders import load_embedders
@@ -715,6 +716,8 @@ def _configure_profile(
         profile = option
     else:
         profile = named_profile(option or config.profile, options)
+    if config.code:
+        profile = with_code(profile)
     limits = profile.limits
     if config.max_loaded:
         limits = replace(limits, loaded=config.max_loaded)

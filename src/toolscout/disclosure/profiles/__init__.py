@@ -16,11 +16,13 @@ from ..designs.everruns import EVERRUNS, everruns_profile
 from ..designs.mcpagent import MCPAGENT, mcpagent_profile
 from ..designs.solaris import SOLARIS, solaris_profile
 from ..profile import Profile
+from .code import CODE, with_code
 from .default import COMPACT, DEFAULT, EVERYTHING
 
 __all__ = [
     "BUILT_IN",
     "CMS",
+    "CODE",
     "COMPACT",
     "CORTEX",
     "DEFAULT",
@@ -33,6 +35,7 @@ __all__ = [
     "profile_options",
     "recommend_profile",
     "register_profile",
+    "with_code",
 ]
 
 MIN_TOOLS_FOR_SEARCH = 30
@@ -41,6 +44,7 @@ MIN_TOOLS_FOR_SEARCH = 30
 BUILT_IN: tuple[Profile, ...] = (
     DEFAULT,
     COMPACT,
+    CODE,
     SOLARIS,
     MCPAGENT,
     CORTEX,

@@ -40,16 +40,24 @@ from .client_call import (
     suggest_held_tools,
     tag_result,
 )
-from .elicitation import SUSPENDED_PREFIX, ClientSuspensions, DownstreamClient, StatelessClient
+from .elicitation import (
+    QUESTION_KEY,
+    SUSPENDED_PREFIX,
+    ClientSuspensions,
+    DownstreamClient,
+    StatelessClient,
+)
 from .list_news import ListNews
 from .memory_notes import MemoryNotes
 from .notifications import ToolListNotifier
+from .programs import ProgramState, ask_client, give_answer
 from .sessions import (
     LRUCache,
     Principal,
     client_name,
     identify_caller,
     is_explicit_listing,
+    program_session,
     scope_to_rule,
     transient_principal,
 )
@@ -150,6 +158,14 @@ class ClientSide:
         level = self._levels.get(request.caller.session) or "info"
         client = DownstreamClient(context, level=level)
         call = ClientCall(request, name, arguments)
+        if (
+            session.is_program(call.inner_tool(self._box.profile))
+            and not request.caller.keeps_session
+        ):
+            # So that the answer to a question of the program finds it again, also after a restart.
+            request = replace(request, caller=replace(request.caller, session=program_session()))
+            session = await self._open_session(request)
+            call = replace(call, request=request)
         if not client.is_stateless:
             with self._announce_change(request.caller, session):
                 result = await self._run_call(call, session, client)
@@ -165,6 +181,10 @@ class ClientSide:
         if state.startswith(SUSPENDED_PREFIX):
             token = state.removeprefix(SUSPENDED_PREFIX)
             return await self._suspended.resume(token, owner, client)
+        program = ProgramState.read(state)
+        if program is not None:
+            work = self._continue_program(call, program, client)
+            return await self._suspended.run(client, owner, work)
         # An answer to a stateless upstream is a new call there, with the upstream's own state.
         client.state = strip_upstream_prefix(client.state)
         work = self._run_call(call, session, client)
@@ -273,7 +293,7 @@ class ClientSide:
             await self._upstream.wait_for(names, rule, is_known=session.knows)
             if is_search:
                 await self._upstream.settle()
-            record = await self._run_step(call, session)
+            record = await self._run_step(call, session, client)
         finally:
             CURRENT_CHANNEL.reset(token)
         self._upstream.mark_answered()
@@ -282,19 +302,48 @@ class ClientSide:
             self._upstream.wake_late(names, rule, is_known=session.knows)
             result = suggest_held_tools(result, names, self._upstream, rule)
         self._count_call(record, result)
+        if session.is_program(inner.name):
+            return await self._end_program(call, session, record)
         if is_search:
             result = self._memory.add_to_result(result, session)
             return await self._add_notices(result, record, inner)
         is_inner = record.is_run and call.uses_dispatcher(profile)
         return tag_result(result, tool=record.tool if is_inner else "")
 
-    async def _run_step(self, call: ClientCall, session: Session) -> CallRecord:
+    async def _run_step(
+        self, call: ClientCall, session: Session, client: DownstreamClient
+    ) -> CallRecord:
         """Every call is a separate step: a client sends the calls of a model one by one."""
         view = (await self._get_view(call.request)).view
-        step = session.step(view, limits=_LIMITS, approvals="ask")
+        is_program = session.is_program(call.inner_tool(self._box.profile))
+        step = session.step(view, limits=_LIMITS, approvals="return" if is_program else "ask")
         await step.call(call.name, call.arguments)
         (record,) = await step.finish()
-        return record
+        return await ask_client(record, session, client) if is_program else record
+
+    async def _continue_program(
+        self, call: ClientCall, program: ProgramState, client: StatelessClient
+    ) -> Result:
+        """Continue the program that a request answers a question of."""
+        caller = replace(call.request.caller, session=program.session)
+        request = replace(call.request, caller=caller)
+        session = await self._open_session(request)
+        answer = (client.responses or {}).get(QUESTION_KEY)
+        given = answer or types.ErrorData(code=types.INVALID_REQUEST, message="no answer was given")
+        token = CURRENT_CHANNEL.set(client)
+        try:
+            with bind_principal(caller.name):
+                record = await give_answer(session, program, given)
+                record = await ask_client(record, session, client)
+        finally:
+            CURRENT_CHANNEL.reset(token)
+        return await self._end_program(call, session, record)
+
+    async def _end_program(self, call: ClientCall, session: Session, record: CallRecord) -> Result:
+        # A session that was opened only for a program has done its work.
+        if record.needs is None and not call.request.caller.keeps_session:
+            await session.forget()
+        return record.result
 
     def _count_call(self, record: CallRecord, result: Result) -> None:
         # Without a tool that ran it was a search or a description, whose text costs tokens.

@@ -18,8 +18,10 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from ...catalog.questions import CallUser
 from ...catalog.result import Result
-from ...sources.mcp.client_channel import InputAnswer
+from ...sources.mcp.client_channel import ClientChannel, InputAnswer
+from ...sources.mcp.question_channel import QuestionChannel
 from ...toolbox.suspension import OpenQuestion, QuestionQueue, SuspendedCalls, not_waiting_result
 
 # Parts of `_meta` that describe the connection to the client. The upstream has a connection of its
@@ -63,6 +65,10 @@ class DownstreamClient:
         self._level = _LEVELS.index(level)
         self.responses = context.input_responses
         self.state = context.request_state
+
+    def for_user(self, user: CallUser | None) -> ClientChannel:
+        """The channel of one call; a call of a program asks the user in its own way."""
+        return self if user is None else ProgramClient(self, user)
 
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
@@ -113,6 +119,31 @@ class DownstreamClient:
             )
 
 
+class ProgramClient(QuestionChannel):
+    """The client during a call of a program: questions wait in the store, the rest goes through."""
+
+    def __init__(self, client: DownstreamClient, user: CallUser) -> None:
+        super().__init__(user)
+        self._client = client
+        self.meta = client.meta
+
+    async def report_progress(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:
+        """Forward a progress report."""
+        await self._client.report_progress(progress, total, message)
+
+    async def log(self, message: types.LoggingMessageNotificationParams) -> None:
+        """Forward a log message."""
+        await self._client.log(message)
+
+    async def answer(self, request: types.InputRequest) -> InputAnswer:
+        """Ask the user, or let the client itself answer what is not for the user."""
+        if isinstance(request, types.ElicitRequest):
+            return await super().answer(request)
+        return await self._client.answer(request)
+
+
 def _client_capabilities(session: ServerSession) -> dict[str, Any]:
     """The capabilities that upstreams may use."""
     capabilities = session.client_capabilities or types.ClientCapabilities()
@@ -126,7 +157,7 @@ def _client_capabilities(session: ServerSession) -> dict[str, Any]:
 # Tells our own `request_state` from that of an upstream, which has another prefix.
 SUSPENDED_PREFIX = "parked:"
 # A suspended call asks one question at a time, so its key can be constant.
-_QUESTION_KEY = "question"
+QUESTION_KEY = "question"
 
 
 def _invalid_request(message: str) -> types.ErrorData:
@@ -183,7 +214,7 @@ class ClientSuspensions:
         if call is None:
             return not_waiting_result()
         call.question.question.client.rebind(client)
-        answer = (client.responses or {}).get(_QUESTION_KEY)
+        answer = (client.responses or {}).get(QUESTION_KEY)
         given = answer if answer is not None else _invalid_request("No answer was given.")
         return _to_result(await self._calls.resume(call, given))
 
@@ -197,7 +228,7 @@ def _to_result(outcome: Result | OpenQuestion[ClientQuestion, InputAnswer]) -> R
         return outcome
     return Result(
         raw=types.InputRequiredResult(
-            input_requests={_QUESTION_KEY: outcome.question.request},
+            input_requests={QUESTION_KEY: outcome.question.request},
             request_state=f"{SUSPENDED_PREFIX}{outcome.id}",
         )
     )

@@ -94,6 +94,11 @@ def transient_principal(caller: Identity, *, owner: str = "") -> Principal:
     return Principal(caller.name, key, owner, keeps_session=False, role=caller.role)
 
 
+def program_session() -> str:
+    """The key of a session for one program of a caller without a session of its own."""
+    return uuid.uuid4().hex
+
+
 def client_name(context: Context) -> str:
     """The name that the client's program gives itself; empty if it gives none."""
     params = context.session.client_params if context.request_context is not None else None

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import mcp_types as types
 
+from ...catalog.questions import CallUser
+
 InputAnswer = types.InputResponse | types.ErrorData
 
 
@@ -24,6 +26,10 @@ class ClientChannel(Protocol):
     meta: Mapping[str, Any]
     responses: types.InputResponses | None
     state: str | None
+
+    def for_user(self, user: CallUser | None) -> ClientChannel:
+        """The channel of one call that may ask this user; itself if it asks its client."""
+        ...
 
     async def report_progress(
         self, progress: float, total: float | None, message: str | None

@@ -33,6 +33,10 @@ class QuestionChannel:
         """Whether its user is being asked."""
         return self._open_questions > 0
 
+    def for_user(self, user: CallUser | None) -> ClientChannel:  # noqa: ARG002 - it has one
+        """This channel: it is of one call."""
+        return self
+
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:

@@ -84,7 +84,9 @@ async def enforce_call_timeout(
 async def run_call(connection: Connection, server: Server, call: ServerCall) -> Result:
     """Send one call and return its result; the server can reach the client while it runs."""
     channel = CURRENT_CHANNEL.get()
-    if channel is None and not connection.forwards_requests:
+    if channel is not None:
+        channel = channel.for_user(CURRENT_USER.get())
+    elif not connection.forwards_requests:
         channel = QuestionChannel(CURRENT_USER.get())
     # Set for the transport: over HTTP, a server's question arrives in the context of its call.
     token = CURRENT_CHANNEL.set(channel)

@@ -1,0 +1,1 @@
+"""Code mode: a model writes one program that calls many tools, in a sandbox."""
