@@ -65,6 +65,7 @@ async def test_each_mode_has_its_own_way_of_finding_tools_and_reports_it():
     assert ways == {
         "default": dispatch,
         "compact": dispatch,
+        "code": ("tool_search", "describe_tools", "run_code"),
         "solaris": ("searchTools",),
         "mcpagent": (
             *("search_tools", "add_tool", "show_all_tools"),

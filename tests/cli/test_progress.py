@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-TOOLS = 6_000  # enough to take more than a second
+TOOLS = 4_000  # enough to take more than a second
 SEARCH = (sys.executable, "-m", "toolscout.cli", "search", "send a parcel", "--json")
 COUNT = re.compile(r"([\d,]+) of ([\d,]+)")
 LIFE = 120.0

@@ -56,6 +56,8 @@ RUNS = [
     "journal show ROW --json",
     "audit verify --config CONFIG",
     "learn status",
+    "misses",
+    "stats --config CONFIG",
     "state info",
     "store check",
     "search does things --config CONFIG",

@@ -72,6 +72,7 @@ REASONS = {
     "over_limit": "over a limit of the gateway",
     "query": "the query cannot be read",
     "refused": "not approved, or not allowed",
+    "program": "the program ended with an error",
     "repeated": "the same call as before",
     "schema": "its schema is invalid",
     "source": "its server failed",
