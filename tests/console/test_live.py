@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import httpx2
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 from tests.attack.lab import Lab, Target
 from tests.console.conftest import SHOP, OpenWindow, Window
 from tests.console.shop import HOSTILE
@@ -30,6 +30,19 @@ async def test_a_search_and_a_call_appear_while_the_page_is_open(
     await expect(call).to_contain_text("shop__find_order")
     await expect(call).to_contain_text("ok")
     await window.check_accessibility()
+
+
+async def test_the_page_follows_also_if_a_script_arrives_late(
+    window: Window, gateway: Target
+) -> None:
+    async def answer_late(route: Route) -> None:
+        await asyncio.sleep(0.5)
+        await route.continue_()
+
+    await window.page.route("**/hx-sse.min.js*", answer_late)
+    page = await window.open("/live")
+    await search_and_call(gateway, "a script came late", 4712)
+    await expect(page.locator("#rows").get_by_text("a script came late").first).to_be_visible()
 
 
 async def test_the_turn_of_a_session_holds_its_search_and_the_calls_after_it(

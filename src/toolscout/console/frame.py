@@ -10,7 +10,8 @@ from .static_files import static_url
 
 # htmx would otherwise add a style sheet, and keep copies of pages in the history of the browser.
 _HTMX_CONFIG = '{"includeIndicatorCSS": false, "mode": "same-origin", "history": false}'
-_SCRIPTS = ("htmx.min.js", "hx-sse.min.js", "uPlot.iife.min.js", "console.js")
+_HTMX = "htmx.min.js"
+_SCRIPTS = (_HTMX, "hx-sse.min.js", "uPlot.iife.min.js", "console.js")
 _STYLES = ("uPlot.min.css", "console.css")
 
 HEADERS: Mapping[str, str] = {
@@ -71,5 +72,10 @@ def _metadata(title: str) -> Html:
         tag("title", None, f"{title} · Toolscout"),
         tag("link", icon),
         (tag("link", {"rel": "stylesheet", "href": static_url(name)}) for name in _STYLES),
-        (tag("script", {"src": static_url(name), "defer": True}) for name in _SCRIPTS),
+        # htmx while the document loads, since it then waits for its extensions. If it is deferred
+        # too, it may start before an extension has arrived, and the page never follows anything.
+        (
+            tag("script", {"src": static_url(name), "defer": name != _HTMX or None})
+            for name in _SCRIPTS
+        ),
     )
