@@ -12,7 +12,8 @@ from typing import Any
 from ..catalog.problem import Problem
 from ..catalog.result import Result
 from ..catalog.schema import Schema
-from ..catalog.tool import Tool
+from ..catalog.tool import Annotations, Tool
+from ..disclosure.api_spec import group_of, write_api_spec
 from ..disclosure.feature import CallerSession, Feature
 from ..disclosure.profile import object_schema
 from ..disclosure.python_stubs import (
@@ -50,6 +51,20 @@ RUN_CODE = Tool(
     defer="never",
 )
 
+GET_API_SPEC = Tool(
+    name="get_api_spec",
+    description="Returns the OpenAPI document of a server's tools, or of one of them.",
+    parameters=Schema.of(
+        object_schema(
+            "server_name",
+            server_name={"type": "string", "description": "A server of the index."},
+            tool_name={"type": "string", "description": "Only this tool of it."},
+        )
+    ),
+    defer="never",
+    annotations=Annotations(read_only=True, idempotent=True),
+)
+
 _ATTRIBUTE = re.compile(r"\b([A-Za-z_]\w*)\s*\.\s*([A-Za-z_]\w*)")
 _QUOTED = re.compile(r"""(?P<quote>['"])(?P<text>[^'"\\\n]{1,200})(?P=quote)""")
 
@@ -60,14 +75,22 @@ class CodeMode(Feature):
     health_key = "code"
     runs_programs = True
 
-    def __init__(self, sandbox: Sandbox | None = None, limits: CodeLimits | None = None) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox | None = None,
+        limits: CodeLimits | None = None,
+        *,
+        gives_api_specs: bool = False,
+    ) -> None:
         if sandbox is None:
             from .monty_sandbox import MontySandbox
 
             sandbox = MontySandbox()
         self._sandbox = sandbox
         self._limits = limits or CodeLimits()
+        self._gives_api_specs = gives_api_specs
         self._names: Mapping[ToolPath, Sequence[str]] = {}
+        self._groups: Mapping[str, Sequence[str]] = {}
 
     async def close(self) -> None:
         """Stop the workers."""
@@ -76,20 +99,24 @@ class CodeMode(Feature):
     def update_tools(self, tools: Iterable[Tool]) -> Sequence[Problem]:
         """Take over a changed catalog."""
         names: dict[ToolPath, list[str]] = defaultdict(list)
+        groups: dict[str, list[str]] = defaultdict(list)
         for tool in tools:
+            groups[group_of(tool)].append(tool.name)
             if (path := tool_path(tool)) is not None:
                 names[path].append(tool.name)
-        self._names = names
+        self._names, self._groups = names, groups
         return ()
 
     def tools(self) -> Sequence[Tool]:
-        """The one tool."""
-        return (RUN_CODE,)
+        """The tool that runs programs, and perhaps the one that describes tools for them."""
+        return (GET_API_SPEC, RUN_CODE) if self._gives_api_specs else (RUN_CODE,)
 
     async def call(
         self, session: CallerSession, tool: Tool, arguments: Mapping[str, Any]
     ) -> Result:
-        """Check a program, run it, and answer with its result."""
+        """Check a program, run it, and answer with its result; or describe tools for one."""
+        if tool.name == GET_API_SPEC.name:
+            return self._describe(session, arguments)
         code = arguments.get("code")
         if not isinstance(code, str) or not code.strip():
             return Result.error(
@@ -109,6 +136,16 @@ class CodeMode(Feature):
         if isinstance(outcome, Rejected):
             return rejected_result(outcome, code, map(signature_of, tools))
         return await self._reply(session, run, outcome, id=token_hex(8))
+
+    def _describe(self, session: CallerSession, arguments: Mapping[str, Any]) -> Result:
+        server, name = arguments.get("server_name"), arguments.get("tool_name")
+        tools = session.tools(*self._groups.get(str(server), ()))
+        if not tools:
+            return Result.error(f"There is no server {server!r}. Choose one of the index.")
+        wanted = tuple(tool for tool in tools if not name or name in (tool.local_name, tool.name))
+        if not wanted:
+            return Result.error(f"{server} has no tool {name!r}. Choose one of the index.")
+        return Result.of(write_api_spec(str(server), wanted))
 
     def waits_for(self, section: str | None, need: str, *, principal: str) -> bool:
         """Whether a program waits for this approval or answer."""

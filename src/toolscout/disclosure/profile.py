@@ -185,7 +185,8 @@ class Profile:
     With `runs_loaded_next_step` a tool that the model loads can be called from its next reply on,
     not in the same one. With `searches_empty_catalog` a search over no tools finds nothing, which
     is an error otherwise.
-    With `runs_code` the model may call tools from a program, with `run_code`.
+    With `runs_code` the model may call tools from a program, with `run_code`; with
+    `gives_api_specs` it also reads them as OpenAPI documents, with `get_api_spec`.
     `remembers` and `rules` are the features that a toolbox with this profile has by itself: a
     memory of entities and used tools, and rules of use from folders or Markdown files.
     """
@@ -225,6 +226,7 @@ class Profile:
     skill_matching: SkillMatching = "ranked"
     clears_on_compaction: bool = False
     runs_code: bool = False
+    gives_api_specs: bool = False
     remembers: bool = False
     rules: tuple[Path, ...] = ()
 

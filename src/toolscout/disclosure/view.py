@@ -53,7 +53,8 @@ def plan_view(
 ) -> ViewPlan:
     """Choose surface and mechanism; without native search the profile names the fallback."""
     if not profile.metatools:
-        return ViewPlan("direct", is_whole=True)
+        # In code mode programs call the tools, which then need not be listed.
+        return ViewPlan("dispatch") if profile.runs_code else ViewPlan("direct", is_whole=True)
     if scope.is_small and profile.surface != "dispatch":
         return ViewPlan("direct")
     if profile.surface in ("auto", "native"):

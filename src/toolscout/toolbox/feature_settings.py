@@ -47,7 +47,8 @@ def build_features(config: Config, given: Features, *, profile: Profile, sink: S
             calls=config.code_calls,
             parallel=config.code_parallel_calls,
         )
-        others = (*others, CodeMode(limits=limits))
+        code_mode = CodeMode(limits=limits, gives_api_specs=profile.gives_api_specs)
+        others = (*others, code_mode)
     return replace(
         given,
         rules=rules,

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from pydantic import StrictBool
 from rapidfuzz import fuzz
 
 from ...catalog.filters import Filter
@@ -14,6 +15,7 @@ from ...catalog.sanitization import clean_line
 from ...catalog.tool import Tool, normalise_name
 from ...errors import ConfigError, QueryError, ToolscoutError
 from ...search.pattern import Pattern
+from ..api_spec import index_prompt
 from ..matcher import SearchDomain, ToolMatches, rank_by_score
 from ..profile import DisclosureLimits, HintTemplate, Profile, metatool, object_schema
 from ..prompts import Prompt, PromptContext, PromptRenderer
@@ -261,18 +263,32 @@ def mcpagent_profile(
     selected_tools: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
     output_tools: Literal["all", "unified"] = "all",
+    code_execution: StrictBool = False,
 ) -> Profile:
     """The profile with its options.
 
     `pre_discovered` tools are in view from the start. Of the others, only those that
     `selected_servers` or `selected_tools` (`server:tool`, `server:*`) select exist; without both,
     all do. `categories` are lines of the instructions in place of the servers. `output_tools`
-    says whether the tools for large results are shown under all three names.
+    says whether the tools for large results are shown under all three names. With
+    `code_execution` the model finds tools in OpenAPI documents, and calls them from programs.
     """
     selection = Filter(servers=selected_servers, tools=selected_tools)
     for problem in selection.warnings:
         raise ConfigError(f"selected_tools: {problem.where} names no tool.", hint=problem.remedy)
     pinned = ToolSelector(names=pre_discovered, categories=SPECIAL_CATEGORIES)
+    if code_execution:
+        return replace(
+            MCPAGENT,
+            policy=replace(MCPAGENT.policy, pinned=pinned),
+            selection=selection,
+            metatools=(),
+            prompt=index_prompt,
+            output_tools="as set",
+            on_unloaded="execute",
+            runs_code=True,
+            gives_api_specs=True,
+        )
     return replace(
         MCPAGENT,
         policy=replace(MCPAGENT.policy, pinned=pinned),
