@@ -18,7 +18,7 @@ import pytest
 from toolscout.catalog.result import Content, Result
 from toolscout.config import Config
 from toolscout.errors import MissingExtraError
-from toolscout.events import Event, ToolCallEvent
+from toolscout.events import Event, OffloadEvent, ToolCallEvent
 from toolscout.sources.functions import tool
 from toolscout.toolbox.session import Session
 from toolscout.toolbox.toolbox import Toolbox
@@ -169,9 +169,11 @@ async def test_a_failure_says_which_calls_ran_with_what_result(open_session: Ope
 async def test_a_call_gets_the_whole_value_and_only_the_output_is_stored(
     open_session: Open,
 ) -> None:
-    session = await open_session(config={"large_outputs": True})
+    events: list[Event] = []
+    session = await open_session(config={"large_outputs": True}, sink=events.append)
     counted = await run(session, "len(await tools.report())")
     assert counted.value == len(LONG)
+    assert not any(isinstance(e, OffloadEvent) for e in events)
     whole = await run(session, "await tools.report()")
     assert len(whole.text) < len(LONG) / 2
     assert "read" in whole.text
