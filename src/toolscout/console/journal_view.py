@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, cast
 from urllib.parse import quote, urlencode
@@ -56,11 +57,27 @@ def session_link(session: str) -> Html:
 
 
 def _render_turn(turn: ActivityTurn, *, shows_texts: bool) -> Html:
-    rows = [_render_row(row, shows_texts=shows_texts) for row in turn.rows]
-    return tag("ol", {"class": "turn"}, rows)
+    return _render_rows(turn.rows, shows_texts=shows_texts)
 
 
-def _render_row(row: LogRow, *, shows_texts: bool) -> Html:
+def _render_rows(rows: Sequence[LogRow], *, shows_texts: bool) -> Html:
+    """Rows as a tree: the calls of a program are below the row of the program."""
+    known = {row.id for row in rows}
+    below: dict[str, list[LogRow]] = defaultdict(list)
+    for row in rows:
+        below[row.parent if row.parent in known else ""].append(row)
+
+    def render(parent: str) -> Html:
+        found = [
+            _render_row(row, render(row.id) if row.id in below else None, shows_texts=shows_texts)
+            for row in below[parent]
+        ]
+        return tag("ol", {"class": "turn"}, found)
+
+    return render("")
+
+
+def _render_row(row: LogRow, parts: Child = None, *, shows_texts: bool) -> Html:
     outcome = current_outcome(row, now=time.time())
     took = f"{row.took_ms:,.0f} ms" if row.took_ms is not None else None
     return tag(
@@ -72,6 +89,7 @@ def _render_row(row: LogRow, *, shows_texts: bool) -> Html:
         tag("span", {"class": outcome_class(outcome)}, _describe_outcome(row, outcome)),
         tag("span", {"class": "number muted"}, took),
         _summarise(row, visible_data(row, shows_texts=shows_texts)),
+        parts,
     )
 
 
@@ -194,8 +212,7 @@ def _render_request(data: dict[str, Any], *, shows_texts: bool) -> Child:
 def _render_parts(parts: Sequence[LogRow], *, shows_texts: bool) -> Child:
     if not parts:
         return None
-    rows = [_render_row(part, shows_texts=shows_texts) for part in parts]
-    return tag("h2", None, "Parts"), tag("ol", {"class": "turn"}, rows)
+    return tag("h2", None, "Parts"), _render_rows(parts, shows_texts=shows_texts)
 
 
 def filter_address(path: str, query: dict[str, str]) -> str:
