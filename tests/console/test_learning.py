@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 from tests.attack.lab import Lab, Target
-from tests.console.conftest import SHOP, TOKENS, OpenWindow, Window
+from tests.console.conftest import SHOP, TOKENS, OpenWindow, Window, become_admin
 
 CALLED = "shop__find_order"
 VARIABLES = {"TOOLSCOUT_EMBEDDER": "use", "TOOLSCOUT_LEARNING": "shadow"}
@@ -59,6 +59,9 @@ async def test_calls_are_learned_and_a_tool_is_reset_with_the_keyboard(
     await use_tool(learner, "list customers of a city", "shop__list_customers", {"city": "Ghent"})
 
     page = await window.open("/learning")
+    assert await page.get_by_text("Forget it for good").count() == 0
+    await become_admin(window, learner)
+    page = await window.open("/learning")
     text = await page.locator("main").inner_text()
     assert "Learning is shadow" in text
     assert "Of 2 calls of a tool that a search had listed." in text
@@ -96,10 +99,20 @@ async def test_tools_are_found_by_a_part_of_their_name(
     await expect(page.get_by_text("No tool matches.")).to_be_visible()
 
 
-async def test_only_a_form_of_an_admin_resets_a_tool(learner: Target, guarded: Target) -> None:
+async def test_only_a_form_of_an_admin_resets_a_tool(
+    open_window: OpenWindow, learner: Target, guarded: Target
+) -> None:
     form = {"tool": CALLED}
     await use_tool(learner, "is my order on its way", CALLED, {"number": 8})
-    async with httpx2.AsyncClient(base_url=learner.base) as http:
+    window = await open_window(learner)
+    await become_admin(window, learner)
+    cookies = {c["name"]: c["value"] for c in await window.page.context.cookies()}
+    async with httpx2.AsyncClient(base_url=learner.base) as stranger:
+        page = (await stranger.get("/console/learning")).text
+        own = re.findall(r'name="csrf" value="([^"]+)"', page)
+        data = {**form, "csrf": own[0] if own else "x" * 43}
+        assert (await stranger.post("/console/learning/reset", data=data)).status_code == 403
+    async with httpx2.AsyncClient(base_url=learner.base, cookies=cookies) as http:
         page = (await http.get("/console/learning")).text
         without = await http.post("/console/learning/reset", data=form)
         token = re.findall(r'name="csrf" value="([^"]+)"', page)

@@ -14,7 +14,7 @@ from ...learning.training import LearnedModel
 from ...store.factory import has_store, is_store_kept
 from ...toolbox.learning_settings import open_replay_buffer
 from ..html import Child, Html, tag
-from ..page import ConsolePage, get, post
+from ..page import ConsolePage, act, get
 from ..visit import Visit
 from ..widgets import facts, field, moment, table, text_input
 
@@ -45,6 +45,7 @@ async def show_learning(visit: Visit) -> Response:
         _render_gain(summary.shadow),
         tag("h2", None, "Tools"),
         _render_tools(visit, summary.tools, wanted) if summary.tools else tag("p", None, _NOTHING),
+        visit.login_hint(),
     )
 
 
@@ -104,7 +105,7 @@ def _render_tools(visit: Visit, tools: Sequence[LearnedTool], wanted: str) -> Ch
             tool.principals,
             moment(tool.last_used),
             tool.lift,
-            _render_reset(visit, tool),
+            _render_reset(visit, tool) if visit.may_act else None,
         )
         for tool in found[:_MAX_TOOLS]
     ]
@@ -150,4 +151,4 @@ def _forget(gateway: Gateway, name: str) -> int:
         return buffer.remove(lambda row: row.without_tool(name))
 
 
-PAGE = ConsolePage("Learning", "/learning", (get("", show_learning), post("/reset", reset_tool)))
+PAGE = ConsolePage("Learning", "/learning", (get("", show_learning), act("/reset", reset_tool)))

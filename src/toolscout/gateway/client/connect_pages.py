@@ -25,7 +25,9 @@ _MAX_FORM_BYTES = 10_000
 _HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # With `no-referrer`, browsers send the form with the origin `null`, which is refused. The link
+    # has a secret in its address, which `same-origin` keeps from other hosts as well.
+    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 _PAGE = """\
