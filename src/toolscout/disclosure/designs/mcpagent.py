@@ -285,7 +285,6 @@ def mcpagent_profile(
             metatools=(),
             prompt=index_prompt,
             output_tools="as set",
-            on_unloaded="execute",
             runs_code=True,
             gives_api_specs=True,
         )
